@@ -23,7 +23,7 @@ class InTurns(ClientChoice):
 
     def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
         able = self.able(grid)
-        return sorted(able, key=lambda client: (client.steps(), client.name))[: self.config.fit_clients]
+        return sorted(able, key=lambda client: (client.cost.taken, client.name))[: self.config.fit_clients]
 
 
 def in_turns(

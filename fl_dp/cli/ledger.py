@@ -132,7 +132,7 @@ def retire(
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, arithmetic {report.arithmetic}; with the accounts before "
-        f"it {rounded_up(report.total_epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
+        f"it {rounded_up(report.total.epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
         "is spent from now on is added to it, but reports of later runs count only from here. The old "
         "entries stay."
     )

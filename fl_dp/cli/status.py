@@ -81,7 +81,7 @@ def _row(report: AccountReport, lines: Sequence[Line]) -> dict[str, Any]:
         "budget": report.budget,
         "delta": report.delta,
         "accountant": report.accountant,
-        "steps": report.steps,
+        "steps": report.taken,
         "rounds": len(report.rounds),
         **{key: None if line is None else _shown(line) for key, line in found.items()},
     }
@@ -96,7 +96,7 @@ def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
     spent = f"epsilon {rounded_up(report.epsilon)}{of} at delta {report.delta:g}, by {report.accountant}"
     if not report.private:
         spent = f"{NOT_PRIVATE}: no epsilon holds"
-    taken = f"{counted(report.steps, 'step')} in {counted(len(report.rounds), 'round')}"
+    taken = f"{counted(report.taken, 'step')} in {counted(len(report.rounds), 'round')}"
     found = [f"{report.dataset}: {spent}; {taken}"]
     paid = report.rounds[-1] if report.rounds else None
     last = _last(lines, "trained")

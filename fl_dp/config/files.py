@@ -33,6 +33,14 @@ def read_json(path: Path, *, what: str = "file") -> Any:
     return _read(path, lambda text: json.loads(text, parse_constant=no_constant), what, "is damaged")
 
 
+def parse_json(content: bytes, where: str) -> Any:
+    """The parsed content; ConfigError, which names `where` and quotes nothing, if it is not JSON."""
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=no_constant)
+    except DAMAGED:
+        raise ConfigError(f"{where}: is damaged: it is no readable JSON.") from None
+
+
 def no_constant(name: str) -> Any:
     """For `json.loads`: ValueError for NaN and infinity, which are not JSON and which we never write."""
     raise ValueError(f"{name} is not a number")

@@ -89,7 +89,7 @@ def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> Clien
     steps = record.steps_left(rounds * planned.steps) if planned else 0
     return ClientSpending(
         record,
-        record.epsilon(),
+        record.cost.epsilon,
         record.epsilon_after(rounds),
         record.rounds_left(rounds),
         planned.taking(steps) if planned and steps else None,

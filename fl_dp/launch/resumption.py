@@ -18,7 +18,7 @@ from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
 if TYPE_CHECKING:
-    from fl_dp.federation.server.state import ServerState
+    from fl_dp.federation.server.state import RunState
 
 _FLAGS = (ONE_RUN_LEDGER,)  # named as the fields of `Launch`
 
@@ -151,7 +151,7 @@ def kept_config(folder: RunFolder) -> RunConfig:
     return dataclasses.replace(RunConfig.from_toml(folder.config), out=str(folder.path))
 
 
-def to_resume(folder: RunFolder) -> "tuple[RunConfig, ServerState | None]":
+def to_resume(folder: RunFolder) -> "tuple[RunConfig, RunState | None]":
     """The run's config and state; ConfigError if this fl_dp cannot resume from them."""
     from fl_dp.federation.server.run_record import kept_state
 

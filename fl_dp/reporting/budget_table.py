@@ -9,7 +9,6 @@ from rich.console import Console
 
 from fl_dp.clean_text import clean
 from fl_dp.config.data import RECORD
-from fl_dp.records import total_steps
 from fl_dp.reporting.console import alone_words, marked, rounded_up, times
 from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, ClientReport, Summary
 from fl_dp.reporting.table import print_table
@@ -113,7 +112,7 @@ def budget_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...
         bare = not summary.private and cost.epsilon == math.inf
         row = {"client": clean(name), "this run": NOT_PRIVATE if bare else rounded_up(cost.epsilon)}
         if in_sums:
-            row["alone"] = alone_words(cost.epsilon if cost.epsilon_alone is None else cost.epsilon_alone)
+            row["alone"] = alone_words(cost.if_sums_fail)
         if claims:
             row["claimed"] = rounded_up(own.claimed_epsilon if own else 0.0)
             row["total"] = rounded_up(client.epsilon)
@@ -121,7 +120,7 @@ def budget_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...
             {
                 **row,
                 "of": "-" if bare else rounded_up(client.budget),
-                "steps": str(total_steps(own.charges) if own else client.steps),
+                "steps": str(own.taken if own else client.steps),
                 "rounds": str(client.rounds),
                 "left": str(client.rounds_left + client.rounds_beyond),
                 "last round": client.status,

@@ -11,11 +11,8 @@ from fl_dp.reporting.reports import (
     NOT_PRIVATE,
     FederationBudget,
     RoundReport,
-    SiteMetrics,
     Summary,
-    strict_json,
 )
-from fl_dp.reporting.run_files import read_part
 from fl_dp.reporting.wording import folded, packed
 
 _LEAST_POWER = -5  # smallest power of ten of a last digit that is written out
@@ -99,9 +96,9 @@ def _at_the_sites(report: RoundReport) -> tuple[str, ...]:
     """The first metric from the sites' own test records, with its interval, and what they have cost; empty
     if they were not due.
     """
-    if not report.site_metrics:
+    measured = report.site_metrics
+    if measured is None:
         return ()
-    measured = read_part(SiteMetrics, strict_json(report.site_metrics), "site_metrics")
     alone = "" if measured.epsilon_alone is None else f", alone {alone_words(measured.epsilon_alone)}"
     most = "at most " if any(one.unheard for one in measured.sites.values()) else ""
     cost = f"(test eps {most}{rounded_up(measured.epsilon)}{alone})"

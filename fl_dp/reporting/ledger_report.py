@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
-from fl_dp.accounting.alone import any_shared, compute_epsilon_alone
-from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.alone import any_shared
+from fl_dp.accounting.cost import Cost, cost_of
 from fl_dp.accounting.ledger.accounts import (
     Account,
     LedgerRound,
@@ -17,7 +17,7 @@ from fl_dp.accounting.ledger.accounts import (
     lineages,
 )
 from fl_dp.errors import ConfigError
-from fl_dp.records import Entry, total_steps
+from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words, rounded_up, times
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
@@ -39,20 +39,18 @@ _ROUND = (
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
-@dataclass(frozen=True, slots=True)
-class AccountReport:
-    """One data set from its registration to its retirement, or until now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountReport(Cost):
+    """One data set from its registration to its retirement, or until now, and what this account has spent.
 
     unit: what public_size counts, and whom epsilon protects: "record" or "person".
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False if unprotected steps were taken; epsilon is then infinite.
-    epsilon: what this account has spent at `delta`, as computed by `accountant`: that of the last budget, if
-    it may hold one. arithmetic: the weakest of all its rounds and of those before it.
-    budget: its upper limit; None if no round noted one.
-    total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
-    epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite if none then
-    holds; None if the data were in no such sums. budget_alone: the limit for it, None if there is none.
+    delta, accountant: of the epsilons: those of the last budget, if its accountant may hold one. arithmetic:
+    the weakest of all its rounds and of those before it. budget: the upper limit of epsilon, budget_alone: of
+    epsilon_alone; None if no round noted one.
+    total: of this account and all earlier ones of these data; infinite if their units differ.
     """
 
     dataset: str
@@ -65,27 +63,25 @@ class AccountReport:
     rounds: tuple[LedgerRound, ...]
     uncommitted: int
     private: bool
-    steps: int
-    spent: tuple[Entry, ...]
     accountant: str
     arithmetic: str
     delta: float
-    epsilon: float
     budget: float | None
-    total_epsilon: float
-    epsilon_alone: float | None = None
-    total_alone: float | None = None
-    budget_alone: float | None = None
+    budget_alone: float | None
+    total: Cost
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; entries are written as by `Entry.to_dict`."""
         found = asdict(self)
-        found["spent"] = [entry.to_dict() for entry in self.spent]
+        for name in ("charges", "planned_epsilon", "claimed_epsilon", "total"):
+            del found[name]
+        found |= {"steps": self.taken, "spent": [entry.to_dict() for entry in self.charges]}
+        found |= {"total_epsilon": self.total.epsilon, "total_alone": self.total.epsilon_alone}
         for paid, written in zip(self.rounds, found["rounds"], strict=True):
             written["entry"] = paid.entry.to_dict()
             if paid.budget and paid.budget.epsilon_alone is None:
                 del written["budget"]["epsilon_alone"]
-        if self.total_alone is None:  # the form from before secure sums
+        if self.total.epsilon_alone is None:  # the form from before secure sums
             del found["epsilon_alone"], found["total_alone"], found["budget_alone"]
         return found
 
@@ -106,11 +102,13 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     delta = account.delta() if delta is None else delta
     spent = account.spent()
     total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
+    own = cost_of(spent, delta, accountant)
     # what a record has spent cannot be converted into what a person has, nor the reverse
     mixed = any(earlier.identity.unit != account.identity.unit for earlier in before if earlier.rounds)
-    total_alone = None
-    if any_shared(total):
-        total_alone = math.inf if mixed else compute_epsilon_alone(total, delta, accountant)
+    if mixed:
+        of_all = Cost(charges=(), epsilon=math.inf, epsilon_alone=math.inf if any_shared(total) else None)
+    else:
+        of_all = cost_of(total, delta, accountant)
     return AccountReport(
         dataset=account.dataset,
         unit=account.identity.unit,
@@ -122,16 +120,14 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         rounds=account.rounds,
         uncommitted=sum(not paid.committed for paid in account.rounds),
         private=account.private,
-        steps=total_steps(spent),
-        spent=spent,
+        charges=own.charges,
+        epsilon=own.epsilon,
+        epsilon_alone=own.epsilon_alone,
+        total=of_all,
         accountant=accountant,
         arithmetic=arithmetic_of(paid for one in (*before, account) for paid in one.rounds),
         delta=delta,
-        epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
-        total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
-        epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
-        total_alone=total_alone,
         budget_alone=budget.epsilon_alone if budget else None,
     )
 
@@ -151,7 +147,7 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     """One line for each account; epsilons are rounded up. If data were in secure sums, both epsilons."""
     columns: tuple[str, ...] = _ACCOUNT
     rows = [_account(report) for report in reports]
-    sums = any(report.total_alone is not None for report in reports)
+    sums = any(report.total.epsilon_alone is not None for report in reports)
     if sums:
         columns = (*columns[:-1], *_ALONE, columns[-1])
         rows = [(*row[:-1], *_alone(report), row[-1]) for row, report in zip(rows, reports, strict=True)]
@@ -162,17 +158,16 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
 
 def _alone(report: AccountReport) -> tuple[str, str, str]:
     """Without secure sums both epsilons are the same."""
-    own, total = report.epsilon_alone, report.total_alone
     return (
-        alone_words(report.epsilon if own is None else own),
+        alone_words(report.if_sums_fail),
         "-" if report.budget_alone is None else rounded_up(report.budget_alone),
-        alone_words(report.total_epsilon if total is None else total),
+        alone_words(report.total.if_sums_fail),
     )
 
 
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
-    sums = any(entry.shared for report in reports for entry in report.spent)
+    sums = any(entry.shared for report in reports for entry in report.charges)
     some = ("shares",) if sums else ()
     columns = ("data set", "state", "sample rate", "noise multiplier", *some, "steps")
     rows = [
@@ -185,7 +180,7 @@ def print_spent(reports: Sequence[AccountReport]) -> None:
             str(entry.steps),
         )
         for report in reports
-        for entry in report.spent
+        for entry in report.charges
     ]
     print_table("Paid for", columns, rows, left=_WORDS)
 
@@ -217,13 +212,13 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         _state(report),
         str(len(report.rounds)),
         str(report.uncommitted),
-        str(report.steps),
+        str(report.taken),
         rounded_up(report.epsilon),
         "-" if report.budget is None else rounded_up(report.budget),
         f"{report.delta:g}",
         report.accountant,
         report.arithmetic if report.private else "-",
-        rounded_up(report.total_epsilon),
+        rounded_up(report.total.epsilon),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )
 

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from fl_dp.clean_text import clean
-from fl_dp.config.files import check_plain, read_json
+from fl_dp.config.files import check_plain
 from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
 from fl_dp.reporting.run_folder import RunFolder
@@ -100,9 +100,9 @@ def file_digest(path: Path) -> str:
 
 def page_digest(folder: RunFolder) -> str:
     """One digest of everything that a report says: SHA-256 in hex over the names and SHA-256s of the existing
-    files, and the model's weights digest.
+    files.
 
-    The weights digest is read from summary.json, so no model is loaded; `fl-dp verify` recomputes it.
+    summary.json holds the model's weights digest, so no model is loaded; `fl-dp verify` recomputes it.
     """
     found = hashlib.sha256(b"fl_dp report\0")
     for file in digested_files(folder):
@@ -110,8 +110,6 @@ def page_digest(folder: RunFolder) -> str:
         digest = file_digest(file)
         if digest:
             found.update(f"{file.name} {digest}\n".encode())
-    # JSON can hold half a surrogate pair, which is no text
-    found.update(f"weights {_weights(folder)}\n".encode(errors="backslashreplace"))
     return found.hexdigest()
 
 
@@ -127,13 +125,3 @@ def digested_files(folder: RunFolder) -> tuple[Path, ...]:
         folder.description,
         folder.approval,
     )
-
-
-def _weights(folder: RunFolder) -> str:
-    if not folder.summary.exists():
-        return ""
-    summary = read_json(folder.summary)
-    digests = summary.get("digests", {}) if isinstance(summary, dict) else None
-    if not isinstance(digests, dict):
-        raise ConfigError(f"{folder.summary}: is damaged: digests is not a JSON object.")
-    return str(digests.get("model", ""))

@@ -1,7 +1,7 @@
 """The formats of rounds.jsonl and summary.json: what is reported about a round and about a run.
 
 A client's epsilon is a total over everything that its ledger shows, earlier runs included; that is its site's
-claim. The federation's is of this run alone, from the rounds that the server asked for (`RunCost`). The
+claim. The federation's is of this run alone, from the rounds that the server asked for (`this_run`). The
 accountant stands beside each: a client's `accountant`, the federation's `accountants`.
 
 The annotations are also the schema of the files: `run_files` reads nothing else.
@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
-from fl_dp.records import STEADY_ROWS, ClientStatus, Entry, unknown_steps
-from fl_dp.schema import Read
+from fl_dp.accounting.cost import Alone, Charges, Cost, Epsilon
+from fl_dp.records import STEADY_ROWS, ClientStatus, Entry
+from fl_dp.schema import Count, Read
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
@@ -48,87 +49,6 @@ NO_PROMISE = (
     "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
 )
 
-_MOST_MECHANISMS = 1000  # of one client
-
-
-def _number(found: Any) -> float:
-    if type(found) not in (int, float) or not 0 <= found < 1e300:
-        raise ValueError("no number")
-    return float(found)
-
-
-def _epsilon(found: Any) -> float:
-    """`strict_json` wrote null for an infinite one."""
-    return math.inf if found is None else _number(found)
-
-
-def _count(found: Any) -> int:
-    if type(found) is not int or not 0 <= found < 2**53:
-        raise ValueError("no count")
-    return found
-
-
-def charges_of(found: Any) -> tuple[Entry, ...]:
-    """Sorted entries, with no mechanism twice; ValueError for anything else."""
-    if not isinstance(found, list) or len(found) > _MOST_MECHANISMS:
-        raise ValueError("no list of charges")
-    return _entries(json.dumps(found))
-
-
-@lru_cache(maxsize=65536)  # most clients of a run are alike
-def _entries(text: str) -> tuple[Entry, ...]:
-    rows = json.loads(text)
-    for one in rows:
-        if not isinstance(one, dict) or not all(type(value) in (int, float) for value in one.values()):
-            raise ValueError("no list of charges")
-        if what := unknown_steps(one):
-            raise ValueError(f"charges for {what}, whose cost only fl_dp 1.0 knows")
-        if (
-            not {"sample_rate", "noise_multiplier", "steps"}
-            <= one.keys()
-            <= Entry.__dataclass_fields__.keys()
-        ):
-            raise ValueError("a charge with other fields")
-        _count(one["steps"])
-        one |= {name: _number(one[name]) for name in ("sample_rate", "noise_multiplier")}
-    found = tuple(sorted(map(Entry.from_dict, rows)))
-    if len({one.mechanism for one in found}) < len(found):
-        raise ValueError("a mechanism that is charged twice")
-    return found
-
-
-def _reported(found: Any) -> tuple[tuple[str, Any], ...]:
-    if not isinstance(found, dict):
-        raise ValueError("no table of numbers")
-    for one in found.values():
-        if isinstance(one, dict | list) or (type(one) is int and abs(one) >= 2**53):
-            raise ValueError("no table of numbers")
-    return tuple(found.items())
-
-
-Epsilon = Annotated[float, Read(_epsilon)]
-Alone = Annotated[float | None, Read(_epsilon)]  # null in the file: infinite; None: not in the file
-Count = Annotated[int, Read(_count)]
-Charges = Annotated[tuple[Entry, ...], Read(charges_of)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCost:
-    """What one client has paid, or may have paid, for this run.
-
-    It counts steps in the client's ledger that the server asked for in this run, and nothing that the client
-    claims about its past.
-
-    charges, epsilon, epsilon_alone, planned_epsilon: as a client's, of these steps alone. claimed_epsilon: of
-    everything else that its ledger shows. The last two are only in summary.json.
-    """
-
-    charges: Charges
-    epsilon: Epsilon
-    epsilon_alone: Alone = None
-    planned_epsilon: float | None = None
-    claimed_epsilon: Alone = None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederationBudget:
@@ -152,18 +72,23 @@ class FederationBudget:
     epsilon_alone: Alone = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientReport:
-    """One client, after a round or at the end.
+def _reported(found: Any) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(found, dict) or any(isinstance(one, dict | list) for one in found.values()):
+        raise ValueError("no table of numbers")
+    return tuple(found.items())
 
-    epsilon, steps: spent so far, in all runs that its ledger shows, as `accountant` computes it at `delta`;
-    budget: the most that its data may spend. charges: everything that it has spent, or may have, merged:
-    epsilon follows from these. arithmetic: of all these steps, one of `records.ARITHMETICS`. sample_rate,
-    noise_multiplier: of this run's rounds; None if the client has no part in them, and without privacy.
-    rounds_left: in how many of the planned rounds that were not run it could take part, the last one perhaps
-    shortened. status: of the last round; reason: why it declined, failed or cannot take part; else empty.
-    epsilon_alone: of the charges, if the assumption behind secure sums fails; None if none were in them.
-    this_run: this run's part of the cost; None if that is all of it.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientReport(Cost):
+    """One client, after a round or at the end: the cost of all runs that its ledger shows, and what else.
+
+    steps: in charges, which hold all that it has spent, or may have. delta, accountant: of the epsilons;
+    budget: the most that its data may spend. arithmetic: of all these steps, one of `records.ARITHMETICS`.
+    sample_rate, noise_multiplier: of this run's rounds; None if the client has no part in them, and without
+    privacy. rounds_left: in how many of the planned rounds that were not run it could take part, the last one
+    perhaps shortened. status: of the last round; reason: why it declined, failed or cannot take part; else
+    empty. this_run: what it has paid, or may have, for this run: steps in its ledger that the server asked
+    for, whatever the client claims about its past; None if that is all of its cost.
 
     In rounds.jsonl alone: reported: the numbers of its update of this round that are shown (`LocalUpdate`),
     by name. scaled: the factor applied to its update; below 1 if it was longer than an honest one can be.
@@ -172,25 +97,21 @@ class ClientReport:
     In summary.json alone: rounds: rounds of this run whose update was accepted. rounds_beyond: how many
     rounds of another run like this one it could take part in, after those that are left. retired: accounts
     that were retired in its ledger; their spending is not in `epsilon`. public_size: its declared number of
-    records or persons. before: what its ledger showed when it first registered. planned_epsilon: what it will
-    have spent if all planned rounds are run; somebody who stops a run because of its results has learnt no
-    less. budget_alone: the limit for epsilon_alone; None if there is none.
+    records or persons. before: what its ledger showed when it first registered. budget_alone: the limit for
+    epsilon_alone; None if there is none.
     """
 
-    epsilon: Epsilon
     accountant: str
     steps: Count
     rounds_left: Count
     status: ClientStatus
     delta: float
     budget: float
-    charges: Charges
     reason: str = ""
     arithmetic: str = STEADY_ROWS
     sample_rate: float | None = None
     noise_multiplier: float | None = None
-    epsilon_alone: Alone = None
-    this_run: RunCost | None = None
+    this_run: Cost | None = None
     reported: Annotated[tuple[tuple[str, Any], ...], Read(_reported)] = ()
     scaled: float = 1.0
     shares: Count = 1
@@ -199,19 +120,16 @@ class ClientReport:
     retired: Count = 0
     public_size: Count = 0
     before: Charges = ()
-    planned_epsilon: float | None = None
     budget_alone: float | None = None
 
     @property
-    def cost(self) -> "RunCost | ClientReport":
-        """Where charges, epsilon, epsilon_alone and planned_epsilon of this run stand."""
+    def cost(self) -> Cost:
+        """What this run has cost it."""
         return self.this_run or self
 
 
 _IN_ROUNDS = ("reported", "scaled", "shares")
-_AT_THE_END = (
-    "rounds", "rounds_beyond", "retired", "public_size", "before", "planned_epsilon", "budget_alone",
-)  # fmt: skip
+_AT_THE_END = ("rounds", "rounds_beyond", "retired", "public_size", "before", "budget_alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +141,56 @@ class OpenedSum:
     clients: Count
     shares: Count
     masked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric from the sites' own test records, and the ends of its interval; None: too few records."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestAccount(Cost):
+    """What a site's test records have cost, or may have, at delta, out of budget; without an account it has
+    only status and reason. unheard: of how many evaluations since it has not said whether it paid; they are
+    in charges and epsilon, which then are upper bounds. A site that has shown nothing then counts with its
+    budget. epsilon_alone: where its account holds shares of secure sums, of fl_dp 1.0.
+    """
+
+    __test__: ClassVar = False  # for pytest
+
+    status: str = ""
+    reason: str = ""
+    charges: Charges = ()
+    epsilon: Epsilon = 0.0
+    delta: float = 0.0
+    budget: float = 0.0
+    accountant: str = ""
+    unheard: Count = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything is said of an account."""
+        return self.status == "evaluated" or self != TestAccount(status=self.status, reason=self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteMetrics:
+    """A round's `site_metrics`, or without metrics a summary's `test_accounts`.
+
+    epsilon, delta, epsilon_alone: the largest of any site. outcomes: as in the `Summary`, of the sites'
+    noised counts; not written without any.
+    """
+
+    epsilon: Epsilon
+    delta: float
+    sites: Mapping[str, TestAccount]
+    epsilon_alone: Alone = None
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    outcomes: Mapping[str, object] = field(default_factory=dict)
 
 
 class _OfClients:
@@ -238,7 +206,7 @@ class _OfClients:
         return {name: one for name, one in self.clients.items() if one.cost.charges}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RoundReport(_OfClients):
     """One line of rounds.jsonl.
 
@@ -271,10 +239,15 @@ class RoundReport(_OfClients):
     lost: str = ""
     lost_rounds: Count = 0
     secure_sum: OpenedSum | None = None
-    site_metrics: Mapping[str, object] | None = None
+    site_metrics: SiteMetrics | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self, _AT_THE_END)
+
+    @cached_property
+    def line(self) -> str:
+        """As in rounds.jsonl, without the line end."""
+        return dumps(self.to_dict())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,8 +268,8 @@ class Summary(_OfClients):
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
     if there were none. constant: loss and metrics of the best constant prediction, by name; empty,
     and not written, if it is not known. outcomes: what the page draws of the model's answers, as
-    `tasks/outcomes.py` says; empty, and not written, without classes. test_accounts: epsilon,
-    delta, epsilon_alone and sites of the `site_metrics` at the end; empty, and not written, if nobody paid.
+    `tasks/outcomes.py` says; empty, and not written, without classes. test_accounts: the `site_metrics` at
+    the end, without metrics; None, and not written, if nobody paid.
     """
 
     status: RunStatus
@@ -326,63 +299,17 @@ class Summary(_OfClients):
     masked: bool | None = None
     constant: Mapping[str, float | None] = field(default_factory=dict)
     outcomes: Mapping[str, object] = field(default_factory=dict)
-    test_accounts: Mapping[str, object] = field(default_factory=dict)
+    test_accounts: SiteMetrics | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self, _IN_ROUNDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A metric from the sites' own test records, and the ends of its interval; None: too few records."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestAccount:
-    """A site's account of test records, as it has shown it last: epsilon of all its charges at delta, out of
-    budget; None without one. unheard: of how many evaluations since it has not said whether it paid; they are
-    in charges and epsilon, which then are upper bounds. A site that has shown nothing then counts with its
-    budget. epsilon_alone: where its account holds shares of secure sums, of fl_dp 1.0.
-    """
-
-    __test__: ClassVar = False  # for pytest
-
-    status: str = ""
-    reason: str = ""
-    epsilon: Alone = None
-    delta: float = 0.0
-    budget: float = 0.0
-    accountant: str = ""
-    charges: Charges = ()
-    epsilon_alone: Alone = None
-    unheard: Count = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteMetrics:
-    """A round's `site_metrics`, or without metrics a summary's `test_accounts`.
-
-    epsilon, delta, epsilon_alone: the largest of any site. outcomes: as in the `Summary`, of the sites'
-    noised counts; not written without any.
-    """
-
-    epsilon: Epsilon
-    delta: float
-    sites: Mapping[str, TestAccount]
-    epsilon_alone: Alone = None
-    metrics: Mapping[str, Estimate] = field(default_factory=dict)
-    outcomes: Mapping[str, object] = field(default_factory=dict)
-
-
 # Keys that only some runs and clients have, with the default for those that are not written.
 _OF_SOME: dict[str, Any] = {
     "shares": 1, "epsilon_alone": None, "budget_alone": None, "claimed_epsilon": None,
-    "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None,
-    "outcomes": {}, "test_accounts": {},
+    "planned_epsilon": None, "secure_sum": None, "masked": None, "this_run": None, "constant": {},
+    "site_metrics": None, "outcomes": {}, "test_accounts": None, "unheard": 0,
 }  # fmt: skip
 
 
@@ -399,8 +326,16 @@ def _line(record: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
             line[name] = encoded(line[name])
     if "clients" in line:
         line["clients"] = {name: _line(one, without) for name, one in record.clients.items()}
-    elif line.get("this_run") and "planned_epsilon" in without:
-        del line["this_run"]["planned_epsilon"]
+    return line
+
+
+def _site_metrics(record: SiteMetrics) -> dict[str, Any]:
+    line = _line(record)
+    line["metrics"] = {name: asdict(one) for name, one in record.metrics.items()}
+    line["sites"] = {
+        name: _line(one) if one.is_there else {"status": one.status, "reason": one.reason}
+        for name, one in record.sites.items()
+    }
     return line
 
 
@@ -414,6 +349,8 @@ _ENCODED: dict[str, Callable[[Any], Any]] = {
     "federation": _line,
     "secure_sum": asdict,
     "this_run": _line,
+    "site_metrics": _site_metrics,
+    "test_accounts": _site_metrics,
     "charges": _charges,
     "before": _charges,
     "reported": dict,
@@ -446,3 +383,11 @@ def strict_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [strict_json(item) for item in value]
     return value
+
+
+def dumps(value: Mapping[str, Any], indent: int | None = None) -> str:
+    """As JSON, in which NaN and infinity are null."""
+    try:
+        return json.dumps(value, allow_nan=False, indent=indent)
+    except ValueError:  # a number that JSON does not have; searching every report first takes longer
+        return json.dumps(strict_json(value), allow_nan=False, indent=indent)

@@ -6,9 +6,9 @@ ConfigError. Texts come from clients, and are not cleaned.
 
 import json
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from fl_dp.config.files import DAMAGED, check_plain, no_constant
+from fl_dp.config.files import check_plain, parse_json
 from fl_dp.durable_files import is_held
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.provenance import require_own, unreadable
@@ -63,7 +63,7 @@ class Run:
 
 def read_summary(content: bytes, where: str) -> Summary:
     """The summary; ConfigError, naming `where`, if it is damaged, or of another version."""
-    found = _parsed(content, where)
+    found = parse_json(content, where)
     require_own(found, where)
     return _read(Summary, content, where, found)
 
@@ -76,13 +76,6 @@ def read_round(line: bytes | str, where: str) -> RoundReport:
 def read_part(kind: type[Report], part: object, where: str) -> Report:
     """A part of a report that it keeps as JSON; ConfigError, naming `where`, if it is damaged."""
     return _read(kind, json.dumps(part), where)
-
-
-def _parsed(content: bytes, where: str) -> Any:
-    try:
-        return json.loads(content.decode("utf-8"), parse_constant=no_constant)
-    except DAMAGED:
-        raise ConfigError(f"{where}: is damaged: it is no readable JSON.") from None
 
 
 def _read(kind: type[Report], content: bytes | str, where: str, summary: object = None) -> Report:

@@ -10,7 +10,7 @@ import tomli_w
 
 from fl_dp.durable_files import append_text, private_folder, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.reports import RoundReport, Summary, strict_json
+from fl_dp.reporting.reports import RoundReport, Summary, dumps
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import Stated
 
@@ -39,21 +39,22 @@ class RunResults:
                 )
         private_folder(path)
 
-    def go_on_after(self, rounds: int, last: str) -> None:
-        """Undo the end of the run: delete summary and model, and keep only `rounds` lines of rounds.jsonl.
+    def go_on_after(self, last: RoundReport | None) -> None:
+        """Undo the end of the run: delete summary and model, and all lines of rounds.jsonl after `last`.
 
-        last: the line of the last of these rounds, which may have been written in part or not at all.
-        ConfigError if an earlier one is missing.
+        last: of the finished rounds; None: there are none. Its line may have been written in part or not at
+        all. ConfigError if an earlier one is missing.
         """
         forget_end(self._folder)
+        rounds = last.round if last else 0
         file = self._folder.rounds
         lines = file.read_text(encoding="utf-8").splitlines()[: max(rounds - 1, 0)] if file.exists() else []
-        if rounds == 0:
+        if last is None:
             file.unlink(missing_ok=True)
             return
         if len(lines) < rounds - 1:
             raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
-        text = "".join(f"{line}\n" for line in (*lines, last))
+        text = "".join(f"{line}\n" for line in (*lines, last.line))
         _write(file, text, secret=True)
 
     @property
@@ -67,12 +68,12 @@ class RunResults:
         _write(self._folder.resolved, text)
 
     def append_round(self, line: str) -> None:
-        """Append one line, from `to_line`, to rounds.jsonl; it is on the disk when this returns."""
+        """Append one line (`RoundReport.line`) to rounds.jsonl; it is on the disk when this returns."""
         append_text(self._folder.rounds, line + "\n")
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json atomically."""
-        text = _dumps(summary.to_dict(), indent=2) + "\n"
+        text = dumps(summary.to_dict(), indent=2) + "\n"
         _write(self._folder.summary, text, secret=True)
 
     def save_model(
@@ -84,7 +85,7 @@ class RunResults:
         """
         import torch
 
-        text = _dumps(description, indent=2) + "\n"
+        text = dumps(description, indent=2) + "\n"
         _write(self._folder.description, text)
         write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
 
@@ -118,18 +119,6 @@ def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
     return folder.summary, folder.description, folder.statements, folder.report, *models
 
 
-def to_line(report: RoundReport) -> str:
-    """The report as a line of rounds.jsonl, without the line end."""
-    return _dumps(report.to_dict())
-
-
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
     """Append `value` as a line of JSON; it is on the disk when this returns."""
-    append_text(path, _dumps(value) + "\n")
-
-
-def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:
-    try:
-        return json.dumps(value, allow_nan=False, indent=indent)
-    except ValueError:  # a number that JSON does not have; searching every report first takes longer
-        return json.dumps(strict_json(value), allow_nan=False, indent=indent)
+    append_text(path, dumps(value) + "\n")

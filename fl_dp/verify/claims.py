@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from fl_dp.accounting.events import beyond, merge
 from fl_dp.clean_text import clean
-from fl_dp.records import Entry, Mechanism
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.run_files import read_round
 from fl_dp.verify.reading import lines
@@ -38,20 +39,9 @@ def round_claims(path: Path) -> Iterator[Claim[RoundReport]]:
         yield Claim(where, read_round(line, where))
 
 
-def merged(spent: Iterable[Entry]) -> Charges:
-    """One entry for each mechanism, sorted."""
-    found: dict[Mechanism, Entry] = {}
-    for one in spent:
-        known = found.get(one.mechanism)
-        found[one.mechanism] = one.taking(known.steps + one.steps) if known else one
-    return tuple(sorted(found.values()))
-
-
 def missing(spent: Charges, at_least: Charges) -> Charges:
     """The part of `at_least` that is not in `spent`; empty if all of it is."""
-    there = {one.mechanism: one.steps for one in spent}
-    short = ((one, one.steps - there.get(one.mechanism, 0)) for one in at_least)
-    return tuple(one.taking(steps) for one, steps in short if steps > 0)
+    return beyond(at_least, spent)
 
 
 def alone(spent: Iterable[Entry]) -> Charges:
@@ -66,7 +56,7 @@ def alone(spent: Iterable[Entry]) -> Charges:
         key = one.sample_rate, one.noise_multiplier
         return max(other.shares for other in spent if (other.sample_rate, other.noise_multiplier) == key)
 
-    return merged(
+    return merge(
         Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps)
         if one.shares > 1
         else one

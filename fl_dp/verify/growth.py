@@ -4,13 +4,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fl_dp.accounting.events import merge
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.reports import ClientReport, RoundReport, Summary
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Found
-from fl_dp.verify.claims import ROUNDING, Charges, Claim, merged, missing
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, missing
 
 _NOT_BACK = "what was spent before, and in this round, is not all there: nothing is ever given back"
 _NO_EPSILON = "no epsilon holds for data that were trained without protection"
@@ -50,12 +51,12 @@ def follow(
         start = before.get(name, ())
         one = known.setdefault(name, Known(start, start))
         own = _own_charge(client, steps, where, found) if trained and steps and private else ()
-        least, one.paid = merged((*one.least, *own)), merged((*one.paid, *own))
+        least, one.paid = merge((*one.least, *own)), merge((*one.paid, *own))
         _check_steps(client, where, found)
         if lacking := missing(client.charges, least):
             found.differs(f"the charges lack {_in_words(lacking)}", where, _NOT_BACK)
         _check_this_run(client, where, one.paid, found)
-        more = missing(merged((*one.shown, *missing(one.least, least))), client.charges)
+        more = missing(merge((*one.shown, *missing(one.least, least))), client.charges)
         if more and private and client.status != "failed":
             found.note(
                 f"the charges grew by {_in_words(more)} beside the round's own", where,
@@ -140,7 +141,7 @@ def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) 
                 "rounds were taken out, or the count was changed",
             )  # fmt: skip
         _check_this_run(client, where, known.paid, found)
-        both = merged((*client.before, *client.cost.charges))
+        both = merge((*client.before, *client.cost.charges))
         if client.this_run and (twice := missing(client.charges, both)):
             found.differs(
                 f"the charges lack {_in_words(twice)} to hold both what was spent before and this run's",

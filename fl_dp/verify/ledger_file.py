@@ -22,8 +22,9 @@ from fl_dp.accounting.ledger.files import find_ledger, openings_file
 from fl_dp.accounting.ledger.hash_chain import Row, first_broken
 from fl_dp.accounting.ledger.payment_keys import TABLE as PAYMENT_KEYS
 from fl_dp.clean_text import clean
+from fl_dp.config.files import parse_json
 from fl_dp.errors import ConfigError, FlDpError, LedgerError
-from fl_dp.verify.reading import lines, opened, parse_json, read_bytes, read_json, table, text, whole
+from fl_dp.verify.reading import lines, opened, read_bytes, read_json, table, text, whole
 
 MOST_LEDGER = 2**28  # bytes; a payment takes about 600, so that a thousand rounds of 450 clients fit
 MOST_SECONDS = 60.0  # for SQLite; a ledger of that size takes about 5

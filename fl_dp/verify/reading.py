@@ -1,6 +1,5 @@
 """Reads untrusted files: only plain ones, within bounds, and without ever waiting for one."""
 
-import json
 import math
 import os
 import stat
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fl_dp.config.files import DAMAGED, parse_json
 from fl_dp.errors import ConfigError
 
 # Bytes. Parsed JSON takes up to 24 times as many: 1.5 GiB at most. With 5,000 clients: a round 1.8 MB
@@ -17,7 +17,6 @@ from fl_dp.errors import ConfigError
 MOST_JSON = 2**26  # of a whole file
 MOST_LINE = 2**25  # of rounds.jsonl
 _MOST_TOML = 2**20  # of settings; ours have some 2,000
-_DAMAGED = (ValueError, RecursionError)
 
 
 class CutOffError(ConfigError):
@@ -64,20 +63,12 @@ def read_json(path: Path, most: int = MOST_JSON) -> Any:
     return parse_json(read_bytes(path, most), path.name)
 
 
-def parse_json(content: bytes, where: str) -> Any:
-    """The parsed content; ConfigError if it is not JSON, which has no NaN and no infinity."""
-    try:
-        return json.loads(content.decode("utf-8"), parse_constant=_no_number)
-    except _DAMAGED:
-        raise ConfigError(f"{where} is damaged: it is no readable JSON.") from None
-
-
 def read_toml(path: Path) -> dict[str, Any]:
     """The table in the file; ConfigError if it is not TOML."""
     content = read_bytes(path, _MOST_TOML)
     try:
         return tomllib.loads(content.decode("utf-8"))
-    except _DAMAGED:
+    except DAMAGED:
         raise ConfigError(f"{path.name} is damaged: it is no readable TOML.") from None
 
 
@@ -111,10 +102,6 @@ def check_bounds(path: Path, *, by_line: bool = False) -> None:
 def _mib(count: int) -> str:
     """A bound in bytes, in words."""
     return f"{count / 2**20:g} MiB"
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(text)
 
 
 def number(found: object) -> float:

@@ -34,7 +34,7 @@ from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.federation.server.report import client_round
-from fl_dp.federation.server.state import ServerState, read_state, write_state
+from fl_dp.federation.server.state import RunState, read_state, write_state
 from fl_dp.federation.server.verify import RoundResult, Verdict, settle
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_to_content, update_to_content
@@ -204,7 +204,9 @@ def test_an_aggregation_and_a_server_optimizer_are_used_over_a_resumption_too(tm
     assert first.needs_single_updates
     weights = {"w": first.aggregate(encode(start), judged)["w"].numpy()}
     assert weights["w"].tolist() == [2.5, -2.5]
-    state = ServerState("r", config.to_flat(), 1, 1.0, "", b"s" * 32, [], (), weights, first.state())
+    state = RunState(
+        run="r", settings=config.to_flat(), secret=b"s" * 32, arrays=weights, aggregated=first.state()
+    )
     write_state(tmp_path / "state.npz", state)
     kept = read_state(tmp_path / "state.npz")
     second.restore(kept.aggregated)
@@ -249,7 +251,7 @@ def test_a_number_comes_from_the_client_into_the_line(tmp_path, monkeypatch):
     asked = Message(RecordDict(), 1, "train")
     known = ClientRecord(profile, 1, (), accepted[0].entry)
     question = Asked(known, known.mechanism, 1.0, asked, False, plan)
-    verdict = settle(Message(update_to_content(answer), reply_to=asked), question, specs(arrays))
+    verdict, _ = settle(Message(update_to_content(answer), reply_to=asked), question, specs(arrays))
     assert verdict.status == "trained"
     assert ("rounds_before", 2) in client_round(known, verdict, 0).reported
 

@@ -15,7 +15,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.form import Form
 from fl_dp.reporting.reports import FederationBudget
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import RunResults, to_line
+from fl_dp.reporting.run_results import RunResults
 from fl_dp.tasks.description import describe
 from fl_dp.tasks.load import give, new_model, task_of
 from fl_dp.tasks.task import Task
@@ -49,7 +49,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "accuracy": 0.75, "metrics": {"accuracy": 0.75},
         }  # fmt: skip
         clients = {"a": client(), "b": client(status="declined")}
-        results.append_round(to_line(record(1, clients, 2.0, **both)))
+        results.append_round(record(1, clients, 2.0, **both).line)
         results.write_summary(summary({"secret-name": client(1.5)}, rounds=1, **both))
         return folder.path
 

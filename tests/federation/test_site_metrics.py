@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import Error, Message
+from run_records import summary
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
@@ -16,7 +17,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client import evaluation
 from fl_dp.federation.server import site_metrics
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests
+from fl_dp.federation.server.client_record import AccountOfTests
 from fl_dp.federation.server.site_metrics import Counted, metrics_of
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
@@ -26,7 +27,6 @@ from fl_dp.federation.wire.messages import refusal_to_content
 from fl_dp.form import Form
 from fl_dp.records import TEST_RECORDS, Entry, Refusal
 from fl_dp.reporting.console import round_line
-from fl_dp.reporting.run_results import to_line
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.score_histogram import Layout
 
@@ -51,6 +51,14 @@ def run(nodes, fakes, own, model, *ends):
     for last in ends or (own.rounds,):
         strategy.start(grid, strategy.result.arrays or encode(start), num_rounds=last)
     return strategy, grid
+
+
+def of_sites(report):
+    return report.to_dict()["site_metrics"]
+
+
+def of_accounts(strategy):
+    return summary(test_accounts=strategy.test_accounts()).to_dict()["test_accounts"]
 
 
 @pytest.fixture
@@ -83,12 +91,12 @@ def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites,
         return answer
 
     strategy, _ = run([gone_at_last(one) for one in sites], fakes, config(), sites[0].model, 2, 3)
-    first, last = (report.site_metrics for report in strategy.reports[1:])
+    first, last = map(of_sites, strategy.reports[1:])
     assert {one["status"] for one in last["sites"].values()} == {"failed"}
     assert last["metrics"] == {}
     assert 25 < first["epsilon"] < last["epsilon"] <= 50  # they may have paid
     assert last["delta"] == first["delta"]
-    idle = strategy.test_accounts()  # also of the sites that are not asked again
+    idle = of_accounts(strategy)  # also of the sites that are not asked again
     assert (idle["epsilon"], idle["sites"]["c"]["status"]) == (last["epsilon"], "failed")
     assert "epsilon" not in idle["sites"]["c"]  # it declares no test records
 
@@ -111,7 +119,7 @@ def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fak
     """Until it shows its account again. Site b answers nothing but that it declines."""
     sites[1] = lying_refusal(sites[1])
     strategy, _ = run([losing(sites[0], *lost), *sites[1:]], fakes, config(), sites[0].model, 2, 3)
-    first, last = (report.site_metrics for report in strategy.reports[1:])
+    first, last = map(of_sites, strategy.reports[1:])
     with Ledger.open_existing(Path(sites[0].config.ledger)) as ledger:
         (account,) = (one for one in ledger.accounts() if one.dataset.endswith(TEST_RECORDS))
     paid = merge(one.entry for one in account.rounds)
@@ -142,19 +150,21 @@ def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_p
     """Site a is gone for ever after the evaluation of round 2; the run was ended in round 3."""
     own = config()
     strategy, _ = run(sites, fakes, own, sites[0].model, 2)
-    shown = strategy.reports[1].site_metrics["sites"]["a"]
-    account = [[50.0, 1e-5, shown["accountant"]], shown["charges"], 0]
-    tests = dict.fromkeys("ab", AccountOfTests.from_row(account))
-    before = replace(strategy.state(to_line(strategy.reports[1]), 1.0), rounds=2, tests=tests)
+    shown = of_sites(strategy.reports[1])["sites"]["a"]
+    charges = tuple(map(Entry.from_dict, shown["charges"]))
+    tests = AccountOfTests(Budget(50.0, 1e-5, shown["accountant"]), charges)
+    before = strategy.state(1.0)
+    clients = (replace(one, tests=tests if one.name in "ab" else None) for one in before.clients)
+    before = replace(before, clients=tuple(clients))
     write_state(tmp_path / "state", before)
     state = read_state(tmp_path / "state")
     start = state_arrays(sites[0].model)
     again = PrivateStrategy(own, "run-2" if renamed else "run-1", specs(start), lambda report: None)
     again.resume(state)
-    found = again.test_accounts()
+    found = of_accounts(again)
     assert found["sites"]["a"]["charges"] == [{**shown["charges"][0], "steps": 2}]  # it may have paid for 3
     assert shown["epsilon"] < found["epsilon"] == found["sites"]["a"]["epsilon"] <= 50
-    assert again.state("", 0.0).tests["a"].unheard == 1
+    assert next(one for one in again.state(0.0).clients if one.name == "a").tests.unheard == 1
 
 
 def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
@@ -162,7 +172,7 @@ def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
     strategy, grid = run(sites, fakes, own, sites[0].model)
     assert [report.site_metrics is not None for report in strategy.reports] == [False, False, True]
     assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 3
-    last = strategy.reports[-1].site_metrics
+    last = of_sites(strategy.reports[-1])
     assert {name: one["status"] for name, one in last["sites"].items()} == {
         "a": "evaluated", "b": "evaluated", "c": "declined",
     }  # fmt: skip
@@ -181,8 +191,8 @@ def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
     assert json.loads(json.dumps(line["site_metrics"])) == last
     assert "sites' auroc" in round_line(strategy.reports[-1], 3)
     assert "site_metrics" not in strategy.reports[0].to_dict()
-    write_state(tmp_path / "state", strategy.state(to_line(strategy.reports[-1]), 1.0))
-    report = read_state(tmp_path / "state").last_report()  # a run resumes from it
+    write_state(tmp_path / "state", strategy.state(1.0))
+    report = read_state(tmp_path / "state").last  # a run resumes from it
     assert report.to_dict()["site_metrics"] == last
 
 
@@ -213,7 +223,7 @@ def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, 
     monkeypatch.setattr(site_metrics, "metrics_of", counting)
     strategy, _ = run([lying(sites[0], restored), *sites[1:]], fakes, config(), sites[0].model, 1, 2, 3)
     assert taken[-1] == taken[0] - 1  # whose line says that it gives no metrics is not in them
-    before, last = (report.site_metrics["sites"]["a"] for report in strategy.reports[1:])
+    before, last = (of_sites(report)["sites"]["a"] for report in strategy.reports[1:])
     assert (last["status"], last["unheard"]) == ("failed", 1)
     assert "lacks evaluations of before" in last["reason"]
     assert before["epsilon"] < last["epsilon"] <= 50
@@ -245,7 +255,7 @@ def lying(site, lie):
 def test_a_site_whose_account_does_not_fit_is_left_out(sites, fakes, lie, reason):
     nodes = [lying(sites[0], lie), *sites[1:]]
     strategy, _ = run(nodes, fakes, config(rounds=1), sites[0].model)
-    last = strategy.reports[-1].site_metrics
+    last = of_sites(strategy.reports[-1])
     assert last["sites"]["a"]["status"] == "failed"
     assert reason in last["sites"]["a"]["reason"]
     assert last["metrics"]["records"]["value"] == pytest.approx(50, abs=20)  # of site b alone
@@ -257,7 +267,7 @@ def test_a_silent_site_does_not_hold_up_the_others(sites, fakes):
 
     own = config(rounds=1, round_timeout=2.0)
     strategy, _ = run([*sites[:2], silent], fakes, own, sites[0].model)
-    last = strategy.reports[-1].site_metrics
+    last = of_sites(strategy.reports[-1])
     assert last["sites"]["c"] == {"status": "failed", "reason": "no answer before the evaluation was closed"}
     assert last["sites"]["a"]["status"] == "evaluated"
 
@@ -268,8 +278,8 @@ def test_histograms_and_the_variances_of_their_noise_add_up():
     one[[0, 15]] = 5  # all of these are right, and none of those
     other[[1, 14]] = 5
     found = metrics_of(layout, [Counted(one, 0.3), Counted(other, 0.4)], ("no", "yes"))
-    assert found["metrics"]["records"]["value"] == pytest.approx(20)
-    assert found["metrics"]["accuracy"]["value"] == pytest.approx(0.5)
+    assert found["metrics"]["records"].value == pytest.approx(20)
+    assert found["metrics"]["accuracy"].value == pytest.approx(0.5)
     (drawn,) = found["outcomes"]["scores"]
     assert drawn["counts"] == [[5, 5], *[[0, 0]] * 6, [5, 5]]
     assert drawn["deviation"] == pytest.approx(0.5)

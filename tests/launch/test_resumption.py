@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_records import summary
+from run_records import record, summary
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.state import STATE, ServerState, write_state
+from fl_dp.federation.server.state import STATE, RunState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch, kept_config
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> RunFolder:
     folder.path.mkdir()
     config = launcher.write_config(RunConfig(), folder)
     Launch("ray", folder.ledgers, "").write(folder)
-    state = ServerState("r", config.to_flat(), 2, 1.0, "", b"s" * 32, [], frozenset(), {})
+    state = RunState(run="r", settings=config.to_flat(), secret=b"s" * 32, last=record(2))
     write_state(folder.path / STATE, state)
     return folder
 
@@ -155,7 +155,7 @@ def test_a_run_of_another_version_is_declined_by_name(folder, run):
             declined()
     (folder.path / "summary.json").unlink()
     folder.config.write_text("a-key-of-then = 3\n")
-    state = ServerState("r", {}, 2, 1.0, "", b"s" * 32, [], frozenset(), {}, numerics=NUMERICS - 1)
+    state = RunState(run="r", settings={}, secret=b"s" * 32, last=record(2), numerics=NUMERICS - 1)
     write_state(folder.path / STATE, state)
     with pytest.raises(ConfigError, match="a-key-of-then"):
         resume(folder.path)

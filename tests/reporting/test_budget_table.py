@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from run_records import FEDERATION, PAID, client, summary
 
+from fl_dp.accounting.cost import Cost
 from fl_dp.records import Entry
 from fl_dp.reporting.budget_table import (
     ENDS,
@@ -15,7 +16,7 @@ from fl_dp.reporting.budget_table import (
     print_budgets,
     retirement_lines,
 )
-from fl_dp.reporting.reports import ClientReport, RunCost
+from fl_dp.reporting.reports import ClientReport
 
 
 def budget(epsilon: float, **changes: object) -> ClientReport:
@@ -82,9 +83,9 @@ def test_the_table_says_whose_epsilons_they_are_below_it():
 
 def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
     """Nobody asked the first: it says what it likes, and only its own row does."""
-    nothing = RunCost(charges=(), epsilon=0.0, claimed_epsilon=math.inf)
+    nothing = Cost(charges=(), epsilon=0.0, claimed_epsilon=math.inf)
     liar = budget(math.inf, budget=99999.0, delta=0.1, accountant="rdp", status="idle", this_run=nothing)
-    part = RunCost(charges=PAID, epsilon=1.2, claimed_epsilon=1.7)
+    part = Cost(charges=PAID, epsilon=1.2, claimed_epsilon=1.7)
     past = budget(2.2, this_run=part, steps=90)
     honest = {"north": budget(1.3)}
     alone = printed(honest).splitlines()
@@ -108,7 +109,7 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
 
 
 def test_no_line_is_wider_than_80_columns_and_no_head_is_cut():
-    part = RunCost(charges=(Entry(0.1, 1.0, 10**9),), epsilon=1e12, claimed_epsilon=1e12, epsilon_alone=12.5)
+    part = Cost(charges=(Entry(0.1, 1.0, 10**9),), epsilon=1e12, claimed_epsilon=1e12, epsilon_alone=12.5)
     clients = {
         f"hospital {k} of a name that is long": budget(
             1e12, budget=1e6, steps=10**9, rounds_left=10**6, status="declined",

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from run_records import FEDERATION, client, record
 
 from fl_dp.reporting.console import RoundLines, round_line, rounded_up
-from fl_dp.reporting.reports import FederationBudget
+from fl_dp.reporting.reports import FederationBudget, SiteMetrics, TestAccount
 
 RECORD = record(2, seconds=6.05, epsilon=1.8312, loss=0.4404, accuracy=0.8711, metrics={})
 
@@ -82,7 +82,8 @@ def test_the_budget_is_that_of_the_client_whose_epsilon_it_is(clients, words):
     assert words in round_line(record(clients=each, epsilon=max(one for one, _ in clients)), 3)
 
 
-SITES = {"epsilon": 0.991, "delta": 1e-5, "metrics": {}}
+SITE = TestAccount(epsilon=0.991)
+SITES = SiteMetrics(epsilon=0.991, delta=1e-5, sites={"a": SITE})
 STATUSES = ("trained", "idle", "failed", "failed", "declined")
 
 
@@ -97,11 +98,11 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ({"loss": None}, "loss n/a  trained 2"),
         ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested
         (
-            {"site_metrics": {**SITES, "epsilon_alone": 1.744, "sites": {"a": {}}}},
+            {"site_metrics": replace(SITES, epsilon_alone=1.744)},
             "sites' metrics n/a (test eps 1.00, alone 1.75)",
         ),
         (
-            {"site_metrics": {**SITES, "sites": {"a": {}, "b": {"unheard": 1}}}},
+            {"site_metrics": replace(SITES, sites={"a": SITE, "b": replace(SITE, unheard=1)})},
             "sites' metrics n/a (test eps at most 1.00)",
         ),
         (

@@ -32,10 +32,10 @@ def accounts(tmp_path):
 def test_an_account_tells_its_epsilon_and_that_of_all_before_it(accounts):
     old, new = account_reports(accounts)
     assert (old.retirements, new.retirements) == (0, 1)
-    assert old.epsilon == old.total_epsilon == compute_epsilon([Entry(0.1, 1.0, 3)], 1e-6, "rdp")
+    assert old.epsilon == old.total.epsilon == compute_epsilon([Entry(0.1, 1.0, 3)], 1e-6, "rdp")
     assert new.epsilon == compute_epsilon([Entry(0.1, 1.0, 2), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
-    assert new.total_epsilon == compute_epsilon([Entry(0.1, 1.0, 5), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
-    assert (new.steps, len(new.rounds), new.uncommitted) == (7, 2, 1)
+    assert new.total.epsilon == compute_epsilon([Entry(0.1, 1.0, 5), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
+    assert (new.taken, len(new.rounds), new.uncommitted) == (7, 2, 1)
     assert (new.budget, new.delta, new.accountant) == (9.0, 1e-6, "rdp")
 
 
@@ -49,8 +49,8 @@ def test_what_records_have_spent_is_no_number_of_persons(tmp_path):
         ledger.commit(ledger.reserve("wards", "b", 1, Entry(0.1, 1.0, 2), BUDGET))
         old, new = account_reports(ledger.accounts())
     assert (old.unit, new.unit) == ("record", "person")
-    assert old.total_epsilon == old.epsilon
-    assert new.total_epsilon == math.inf
+    assert old.total.epsilon == old.epsilon
+    assert new.total.epsilon == math.inf
     assert new.epsilon == compute_epsilon([Entry(0.1, 1.0, 2)], 1e-6, "rdp")
 
 

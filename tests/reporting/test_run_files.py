@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from run_records import client, record, summary
 
+from fl_dp.accounting.cost import Cost
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import code_digest, versions
-from fl_dp.reporting.reports import RunCost, strict_json
+from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import to_line
 
-COST = RunCost(charges=(Entry(0.1, 1.1, 3),), epsilon=float("inf"), epsilon_alone=float("inf"))
+COST = Cost(charges=(Entry(0.1, 1.1, 3),), epsilon=float("inf"), epsilon_alone=float("inf"))
 SUMMARY: dict[str, Any] = summary({"0": client(rounds=3, public_size=9, this_run=COST)}).to_dict()
 CLIENT = SUMMARY["clients"]["0"]
 ROUND = record(clients={"0": client(reported=(("steps", 3),), this_run=COST, shares=2)}, loss=None)
@@ -84,7 +84,7 @@ def test_rounds_are_read_line_by_line_and_a_half_line_is_not_there_yet(tmp_path:
         return list(run_in(tmp_path).rounds())
 
     assert list(run_in(tmp_path).rounds()) == []
-    whole = to_line(ROUND)
+    whole = ROUND.line
     assert rounds(f"{whole}\n{whole}\n{whole[:40]}") == [ROUND, ROUND]
     with pytest.raises(ConfigError, match=r"rounds\.jsonl, line 2: is damaged"):
         rounds(f"{whole}\n{whole[:40]}\n")

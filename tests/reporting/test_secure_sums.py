@@ -26,7 +26,6 @@ from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import Run, read_round
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import to_line
 
 PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
 
@@ -54,7 +53,7 @@ def summary_of(*clients: ClientRecord) -> str:
 
 def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     report = report_of(client("a", (SHARED,)), client("b", (PLAIN,)))
-    line = json.loads(to_line(report))
+    line = json.loads(report.line)
     alone = compute_epsilon_alone((SHARED,), 1e-5, "rdp")
     assert line["clients"]["a"]["epsilon_alone"] == line["federation"]["epsilon_alone"] == alone
     assert line["clients"]["a"]["shares"] == 8
@@ -67,18 +66,18 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
 def test_a_run_without_secure_sums_says_nothing_of_them():
     plain = client("a", (PLAIN,), PLAIN)
     report = report_of(plain, step=PLAIN)
-    line = to_line(report)
+    line = report.line
     for word in ("alone", "shares"):
         assert word not in line + summary_of(plain)
     assert "alone" not in round_line(report, 3)
 
 
 def test_where_no_epsilon_holds_none_holds_alone():
-    line = json.loads(to_line(report_of(client("a", (SHARED,)), private=False)))
+    line = json.loads(report_of(client("a", (SHARED,)), private=False).line)
     assert line["federation"]["epsilon_alone"] is None
     hopeless = client("a", (Entry(0.5, 0.4, 50, 100),))
-    assert hopeless.epsilon_alone() == math.inf
-    assert json.loads(to_line(report_of(hopeless)))["clients"]["a"]["epsilon_alone"] is None
+    assert hopeless.cost.epsilon_alone == math.inf
+    assert json.loads(report_of(hopeless).line)["clients"]["a"]["epsilon_alone"] is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ FOLLOWS = {
     "statements": (
         "run clients.delta clients.budget clients.accountant clients.public_size clients.retired "
         "federation.unit clients.arithmetic clients.charges clients.epsilon clients.epsilon_alone "
-        "federation.arithmetic clients.this_run clients.before"
+        "federation.arithmetic clients.this_run clients.before clients.claimed_epsilon"
     ),
     "epsilons": (
         "epsilon delta federation.largest federation.median federation.least federation.accountants "

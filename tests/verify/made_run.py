@@ -23,7 +23,7 @@ from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.reports import ClientReport, FederationBudget, OpenedSum, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import RunResults, to_line, write_statements
+from fl_dp.reporting.run_results import RunResults, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
 from fl_dp.verify.check import Checked, Evidence, Finding, Outcome, checked
 from fl_dp.weights_digest import weights_digest
@@ -144,7 +144,7 @@ def run_in(folder: Path, shares: int = 1) -> MadeRun:
         for site in SITES:
             spent[site] += STEPS if trained[site] else 0
         lines.append(_line(number, dict(spent), trained, shares))
-        out.append_round(to_line(lines[-1]))
+        out.append_round(lines[-1].line)
     weights = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.ones(3)}
     digests = {
         "model": weights_digest(weights),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from verify.made_run import MadeRun
 
+from fl_dp.config.files import parse_json
 from fl_dp.errors import ConfigError
 from fl_dp.verify import reading
 from fl_dp.verify.check import Found, Outcome
@@ -83,7 +84,7 @@ def test_what_is_parsed_takes_two_gib_at_most(hostile: str) -> None:
     inner = hostile * 100_000
     text = f"{{{inner[:-1]}}}" if ":" in hostile else f"[{inner[:-1]}]"
     tracemalloc.start()
-    found = reading.parse_json(text.encode(), "it")
+    found = parse_json(text.encode(), "it")
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found

@@ -65,7 +65,7 @@ class RoundRequests:
             return ask_for_sum(alone, weight, self._summed) if in_sum else alone
 
         if self._config.secure and clients:
-            self._share_mechanism(clients)
+            clients = self._sharing_mechanism(clients)
         counts = [self._weight_of(client) for client in clients]
         if in_sum:  # a sum is made with these weights; single updates are capped later, among the valid ones
             counts = capped(counts)
@@ -98,8 +98,8 @@ class RoundRequests:
             return 1.0
         return weight_of(self._config.weights, client.profile, client.mechanism)
 
-    def _share_mechanism(self, clients: Sequence[ClientRecord]) -> None:
-        """Give all members of a secure sum the same noise multiplier, because the sum has one noise.
+    def _sharing_mechanism(self, clients: Sequence[ClientRecord]) -> list[ClientRecord]:
+        """All members of a secure sum with the same noise multiplier, because the sum has one noise.
 
         Of the clients that are there when the first round is requested, the one that needs most noise
         decides. Later rounds keep its multiplier, because a client's ledger allows one mechanism. A client
@@ -110,10 +110,12 @@ class RoundRequests:
         begun = [one for one in known if one.mechanism and (one.rounds or one.unconfirmed)]
         mechanisms = [one.mechanism for one in begun or known if one.mechanism]
         noise = max(one.noise_multiplier for one in mechanisms)
+        members = []
         for client in clients:
-            own = client.mechanism
-            assert own is not None
-            client.mechanism = replace(own, noise_multiplier=noise, shares=shares)
+            assert client.mechanism is not None
+            mechanism = replace(client.mechanism, noise_multiplier=noise, shares=shares)
+            members.append(self._registration.update(replace(client, mechanism=mechanism)))
+        return members
 
 
 def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:

@@ -1,27 +1,76 @@
-"""The server's record of one client: who it is, and what it has, or may have, spent."""
+"""The server's record of one client: who it is, and what it was asked for and has, or may have, paid."""
 
-import dataclasses
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
-from typing import Any
+from typing import Annotated, Self
 
-from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.cost import Cost, Epsilon, cost_of
 from fl_dp.accounting.events import beyond, merge
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.budgets import without_shares
-from fl_dp.federation.server.history import History, history_of
+from fl_dp.federation.server.history import History, history_of, may_have_paid
 from fl_dp.federation.server.planning import budget_of, round_mechanism
 from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest
-from fl_dp.reporting.reports import RunCost
+from fl_dp.reporting.reports import TestAccount
+from fl_dp.schema import Count, Range
 
 
-@dataclass
+@dataclass(frozen=True)
+class AccountOfTests:
+    """A site's account of test records. budget, charges: as last shown; None: not shown in this run.
+
+    unheard: the number of evaluations since that it may have paid for. A site pays before it answers, so one
+    that neither showed its account nor declined may have paid.
+    """
+
+    budget: Budget | None = None
+    charges: tuple[Entry, ...] = ()
+    unheard: Count = 0
+
+    def line(self, profile: ClientProfile, status: str, reason: str) -> TestAccount:
+        """What reports say of it: an upper bound until the site shows its account again.
+
+        A site that has shown nothing counts with its whole budget: what it paid in earlier runs is not known.
+        Its delta is then the larger of that of training and the largest that "auto" gives.
+        """
+        if self.budget is None:
+            # fl_dp 1.0 evaluated in secure sums, too
+            alone = (profile.epsilon_alone or math.inf) if profile.allow_secure_sum else None
+            cost = Cost(charges=(), epsilon=profile.evaluate_epsilon, epsilon_alone=alone)
+            budget, delta = profile.evaluate_epsilon, max(profile.delta, auto_delta(1))
+        else:
+            budget, delta = self.budget.epsilon, self.budget.delta
+            cost = cost_of(self._at_most(self.budget), delta, self.budget.accountant)
+        return TestAccount(
+            status=status,
+            reason=reason,
+            epsilon=cost.epsilon,
+            epsilon_alone=cost.epsilon_alone,
+            charges=cost.charges,
+            delta=delta,
+            budget=budget,
+            accountant=self.budget.accountant if self.budget else profile.accountant,
+            unheard=self.unheard,
+        )
+
+    def _at_most(self, budget: Budget) -> tuple[Entry, ...]:
+        """The charges and the evaluations since, all of one noise, as far as the budget allows."""
+        charges = self.charges
+        for _ in range(self.unheard):
+            one = Entry(1.0, self.charges[0].noise_multiplier, 1)
+            more = may_have_paid(one, history_of(budget, one, charges))
+            if not more:
+                break
+            charges = merge((*charges, *more))
+        return charges
+
+
+@dataclass(frozen=True)
 class ClientRecord:
     """A registered client.
 
@@ -31,31 +80,27 @@ class ClientRecord:
     mechanism: of each of its rounds; without noise in a run without privacy. None if it cannot take part;
     `reason` then says why.
     exhausted: it cannot take part because its budget is spent.
-    before: what it claimed to have spent when it first registered in this run.
-    asked: of the steps that this run has asked it for, those that it took or may have taken.
-    run_epsilon: the most that these steps may cost it, from the run's config; no part of `row`.
     rounds: the number of its accepted updates. arithmetic: the weakest claim under which anything counted as
     spent, or this run's rounds, was paid.
+    before: what it claimed to have spent when it first registered in this run.
+    asked: of the steps that this run has asked it for, those that it took or may have taken.
+    tests: its account of test records; None if it has none, as far as the server knows.
+    run_epsilon: the most that these steps may cost it, from the run's config.
     """
 
     profile: ClientProfile
-    node_id: int
+    node_id: Annotated[int, Range(0, 2**64 - 1)]
     spent: tuple[Entry, ...]
     mechanism: Entry | None
     unconfirmed: tuple[Entry, ...] = ()
     exhausted: bool = False
     reason: str = ""
-    rounds: int = 0
+    rounds: Count = 0
     arithmetic: str = STEADY_ROWS
     before: tuple[Entry, ...] = ()
     asked: tuple[Entry, ...] = ()
-    run_epsilon: float = math.inf
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field and clear cached results. The values themselves are immutable."""
-        object.__setattr__(self, name, value)
-        for cached in ("budget", "row", "_history", "_of_run", "_run_wall"):
-            self.__dict__.pop(cached, None)
+    tests: AccountOfTests | None = None
+    run_epsilon: Epsilon = math.inf
 
     @property
     def name(self) -> str:
@@ -64,11 +109,6 @@ class ClientRecord:
     @cached_property
     def budget(self) -> Budget:
         return budget_of(self.profile)
-
-    @cached_property
-    def row(self) -> str:
-        """All fields that are part of it, as a JSON list; the inverse of `client_of`."""
-        return json.dumps(_values(self), default=entry_values, allow_nan=False, separators=(",", ":"))
 
     @cached_property
     def _history(self) -> History:
@@ -93,6 +133,30 @@ class ClientRecord:
         return history_of(wall, self.mechanism, self._of_run.spent)
 
     @property
+    def _walls(self) -> tuple[History, ...]:
+        return (self._history, self._run_wall) if self._run_wall else (self._history,)
+
+    @property
+    def cost(self) -> Cost:
+        """All that it has, or may have, spent: never below the truth, if its ledger tells the truth."""
+        return self._history.cost
+
+    @property
+    def cost_of_run(self) -> Cost:
+        """This run's part of it."""
+        return self._of_run.cost
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether it has paid, or may have paid, for a round of this run."""
+        return bool(self._of_run.spent)
+
+    @property
+    def has_more_than_the_run(self) -> bool:
+        """Whether its ledger shows anything but what this run has cost it."""
+        return self._of_run.spent != self._history.spent
+
+    @property
     def run_is_spent(self) -> bool:
         """Whether only the run's epsilon, not its own budget, rules out one more step."""
         if self._run_wall is None or self.exhausted or self.can_take_part():
@@ -111,10 +175,9 @@ class ClientRecord:
         left = self._run_wall.steps_left(self.mechanism.steps)
         return self.mechanism.taking(max(1, left))
 
-    @property
-    def has_cost(self) -> bool:
-        """Whether it has paid, or may have paid, for a round of this run."""
-        return bool(self._of_run.spent)
+    def epsilon_after(self, rounds: int) -> float:
+        """Its epsilon after `rounds` more rounds, as far as its budget allows."""
+        return self._epsilon_of(self._history, rounds)
 
     def run_epsilon_after(self, rounds: int) -> float:
         """The epsilon of this run for it after `rounds` more rounds, as far as its budget allows."""
@@ -123,52 +186,17 @@ class ClientRecord:
     def _epsilon_of(self, history: History, rounds: int) -> float:
         steps = self.steps_left(rounds * self.mechanism.steps) if self.mechanism and rounds else 0
         if not steps or self.mechanism is None:
-            return history.epsilon
+            return history.cost.epsilon
         try:
             return self.budget.epsilon_of((*history.spent, self.mechanism.taking(steps)))
         except AccountingError:  # its ledger will decline these steps, too
-            return history.epsilon
-
-    def run_cost(self) -> RunCost | None:
-        """This run's cost, apart from all else that it claims; None if its ledger shows nothing else."""
-        own = self._of_run
-        if own.spent == self.charges():
-            return None
-        return RunCost(charges=own.spent, epsilon=own.epsilon, epsilon_alone=own.epsilon_alone)
-
-    def run_cost_at_the_end(self, rounds_ahead: int) -> RunCost | None:
-        """`run_cost` with the planned epsilon of this run, and the epsilon of all that it claims besides."""
-        cost = self.run_cost()
-        return cost and replace(
-            cost,
-            planned_epsilon=self.run_epsilon_after(rounds_ahead),
-            claimed_epsilon=self.budget.epsilon_of(beyond(self.charges(), cost.charges)),
-        )
-
-    def steps(self) -> int:
-        return self._history.steps
-
-    def epsilon(self) -> float:
-        """Its epsilon: never below what it has really spent, if its ledger tells the truth."""
-        return self._history.epsilon
-
-    def epsilon_alone(self) -> float | None:
-        """Its epsilon if the assumption behind secure sums fails; None if it was in none."""
-        return self._history.epsilon_alone
+            return history.cost.epsilon
 
     def require_accountable(self) -> None:
         """AccountingError if the accountant cannot compute what it has spent, or what a round more costs."""
-        _ = self._history.epsilon
+        _ = self.cost
         if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
-
-    def charges(self) -> tuple[Entry, ...]:
-        """All that it has, or may have, spent, merged."""
-        return self._history.spent
-
-    def epsilon_after(self, rounds: int) -> float:
-        """Its epsilon after `rounds` more rounds, as far as its budget allows."""
-        return self._epsilon_of(self._history, rounds)
 
     def can_take_part(self) -> bool:
         """Whether at least one step of its next round fits its budget."""
@@ -187,23 +215,20 @@ class ClientRecord:
         return self._left(lambda history: history.rounds_left(at_most))
 
     def _left(self, of: Callable[[History], int]) -> int:
-        walls = (self._history, self._run_wall) if self._run_wall else (self._history,)
         try:
-            return 0 if self.exhausted else min(of(wall) for wall in walls)
+            return 0 if self.exhausted else min(map(of, self._walls))
         except AccountingError:
             return 0
 
-    def count_as_spent(self, asked: Entry) -> None:
-        """Count an unconfirmed round as spent, as far as its budget allows."""
-        steps = self.steps_left(asked.steps)
-        if steps:
-            self.unconfirmed = (*self.unconfirmed, asked.taking(steps))
-            self.asked = merge((*self.asked, asked.taking(steps)))
+    def not_confirming(self, asked: Entry) -> Self:
+        """The record after a round that it may have paid for and has not confirmed."""
+        more = () if self.exhausted else may_have_paid(asked, *self._walls)
+        asked_of_it = merge((*self.asked, *more)) if more else self.asked
+        return replace(self, unconfirmed=(*self.unconfirmed, *more), asked=asked_of_it)
 
-    def count_as_taken(self, asked: Entry, shown: Iterable[Entry]) -> None:
-        """Count these steps of a round as taken. shown: all that it has spent by now."""
-        self.spent = merge(shown)
-        self.asked = merge((*self.asked, asked))
+    def having_taken(self, asked: Entry, shown: Iterable[Entry]) -> Self:
+        """The record after these steps of a round. shown: all that it has spent by now."""
+        return replace(self, spent=merge(shown), asked=merge((*self.asked, asked)))
 
 
 def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: int = 0) -> ClientRecord:
@@ -230,31 +255,6 @@ def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: 
 def total_arithmetic(profile: ClientProfile, config: RunConfig) -> str:
     """The weakest claim of what the client has spent and of this run's rounds."""
     return weakest((profile.arithmetic, config.arithmetic))
-
-
-_PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_NOT_IN_ROW = ("profile", "run_epsilon")
-_RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name not in _NOT_IN_ROW)
-_values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
-
-
-def entry_values(entry: Entry) -> tuple[float, ...]:
-    return tuple(entry.to_dict().values())
-
-
-def client_of(row: Sequence[Any]) -> ClientRecord:
-    """The inverse of `ClientRecord.row`, from parsed JSON; ValueError or TypeError if it does not fit."""
-    profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
-    rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
-    profile["spent"] = _entries(profile["spent"])
-    rest |= {name: _entries(rest[name]) for name in ("spent", "unconfirmed", "before", "asked")}
-    if rest["mechanism"] is not None:
-        rest["mechanism"] = Entry(*rest["mechanism"])
-    return ClientRecord(ClientProfile(**profile), **rest)
-
-
-def _entries(rows: Iterable[Iterable[Any]]) -> tuple[Entry, ...]:
-    return tuple(Entry(*row) for row in rows)
 
 
 def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]:

@@ -3,8 +3,9 @@
 import math
 from functools import cached_property, lru_cache
 
-from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.cost import Cost, cost_of
+from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, Mechanism, total_steps
 
 
@@ -20,18 +21,9 @@ class History:
         self._fitting: dict[int, int] = {}  # by planned steps
 
     @cached_property
-    def epsilon(self) -> float:
+    def cost(self) -> Cost:
         """AccountingError if it cannot be computed."""
-        return self._budget.epsilon_of(self.spent)
-
-    @cached_property
-    def epsilon_alone(self) -> float | None:
-        """Epsilon if the assumption behind secure sums fails, maybe infinite; None without such sums."""
-        return self._budget.epsilon_alone_of(self.spent) if any_shared(self.spent) else None
-
-    @cached_property
-    def steps(self) -> int:
-        return total_steps(self.spent)
+        return cost_of(self.spent, self._budget.delta, self._budget.accountant)
 
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit the budget, as the client's own ledger would decide.
@@ -67,7 +59,7 @@ class History:
         assert self._mechanism is not None
         mechanism = self._mechanism.mechanism
         others = tuple(one for one in self.spent if one.mechanism != mechanism)
-        return self.steps - total_steps(others), _reach_of(self._budget, mechanism, others)
+        return total_steps(self.spent) - total_steps(others), _reach_of(self._budget, mechanism, others)
 
 
 class _Reach:
@@ -93,3 +85,16 @@ def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]
 def _reach_of(budget: Budget, mechanism: Mechanism, others: tuple[Entry, ...]) -> _Reach:
     """The instance that is shared by histories which differ only in the mechanism's number of steps."""
     return _Reach()
+
+
+def may_have_paid(asked: Entry, *histories: History) -> tuple[Entry, ...]:
+    """What counts as spent of steps that were asked for, and neither confirmed nor declined.
+
+    As many as the client's ledger may have paid for. None if its accountant cannot resolve them: the ledger
+    then declines them. histories: of all budgets that limit the steps.
+    """
+    try:
+        steps = min(one.steps_left(asked.steps) for one in histories)
+    except AccountingError:
+        return ()
+    return (asked.taking(steps),) if steps else ()

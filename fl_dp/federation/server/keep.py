@@ -10,9 +10,11 @@ from flwr.app import ArrayRecord, MetricRecord
 from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import AVERAGE, BEST
 from fl_dp.errors import ConfigError
-from fl_dp.federation.wire.arrays import NDArray, encode
+from fl_dp.federation.wire.arrays import NDArray, below, encode
 
 DIVERGED = 3.0  # a model has diverged if its loss is more than so many times that of the initial weights
+
+_ARRAY, _NUMBERS, _ROUNDS = "array ", "numbers", "rounds"  # what a state holds
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -52,12 +54,16 @@ class LastModel:
         """The arrays from which a resumed run continues."""
         return {}
 
-    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Restore its own part of that state; returns the rest. last: the model of the last round.
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> None:
+        """Restore that state. last: the model of the last round.
 
-        ConfigError if its part is incomplete: otherwise the next round would be paid for, and then fail.
+        ConfigError if it is incomplete: otherwise the next round would be paid for, and then fail.
         """
-        return dict(state)
+        if state:
+            raise ConfigError(
+                f"the run's state keeps {sorted(state)[:3]} beside its last model; resume the run with the "
+                "fl_dp that began it."
+            )
 
 
 class BestModel(LastModel):
@@ -101,20 +107,18 @@ class BestModel(LastModel):
         if not len(self._arrays):
             return {}
         numbers = np.array([self._round, self._loss, self._first], dtype=np.float64)
-        arrays = {f"kept array {name}": array.numpy() for name, array in self._arrays.items()}
-        return {"kept numbers": numbers, **arrays}
+        return {_NUMBERS: numbers, **{_ARRAY + name: array.numpy() for name, array in self._arrays.items()}}
 
-    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        own, rest = _split(state, "kept ")
-        if own:
-            numbers = own.pop("numbers", None)
-            if numbers is None or numbers.shape != (3,):
-                raise ConfigError(
-                    "the run's state holds no best model; resume the run with the fl_dp that began it."
-                )
-            self._round, self._loss, self._first = int(numbers[0]), float(numbers[1]), float(numbers[2])
-            self._arrays = encode({name.removeprefix("array "): array for name, array in own.items()})
-        return rest
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> None:
+        if not state:
+            return
+        numbers = state.get(_NUMBERS)
+        if numbers is None or numbers.shape != (3,):
+            raise ConfigError(
+                "the run's state holds no best model; resume the run with the fl_dp that began it."
+            )
+        self._round, self._loss, self._first = int(numbers[0]), float(numbers[1]), float(numbers[2])
+        self._arrays = encode(below(_ARRAY, state))
 
 
 DECAY = 0.9  # of the average of models
@@ -154,23 +158,21 @@ class AverageModel(LastModel):
         """As in `LastModel`; empty before the first round."""
         if not self._rounds:
             return {}
-        arrays = {f"averaged array {name}": one for name, one in self._average.items()}
-        return {"averaged rounds": np.array(self._rounds), **arrays}
+        arrays = {_ARRAY + name: one for name, one in self._average.items()}
+        return {_ROUNDS: np.array(self._rounds), **arrays}
 
-    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        own, rest = _split(state, "averaged ")
-        if own:
-            rounds = own.pop("rounds", None)
-            shapes = {f"array {name}": last[name].shape for name in self._shared}
-            found = {name: array.shape for name, array in own.items() if _are_numbers(array)}
-            if rounds is None or not _is_count(rounds) or found != shapes or own.keys() != shapes.keys():
-                raise ConfigError(
-                    "the run's state holds no average of this model; resume the run with the fl_dp that "
-                    "began it."
-                )
-            self._rounds = int(rounds)
-            self._average = {name.removeprefix("array "): array for name, array in own.items()}
-        return rest
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> None:
+        if not state:
+            return
+        rounds, own = state.get(_ROUNDS), below(_ARRAY, state)
+        shapes = {name: last[name].shape for name in self._shared}
+        found = {name: array.shape for name, array in own.items() if _are_numbers(array)}
+        others = state.keys() - {_ROUNDS, *(_ARRAY + name for name in shapes)}
+        if rounds is None or not _is_count(rounds) or found != shapes or others:
+            raise ConfigError(
+                "the run's state holds no average of this model; resume the run with the fl_dp that began it."
+            )
+        self._rounds, self._average = int(rounds), own
 
 
 def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
@@ -178,12 +180,6 @@ def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
     if config.keep_model == AVERAGE:
         return AverageModel(shared)
     return BestModel() if config.keep_model == BEST else LastModel()
-
-
-def _split(state: Mapping[str, NDArray], prefix: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """The arrays whose names begin with `prefix`, by the rest of the name; and the others."""
-    own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-    return own, {name: array for name, array in state.items() if not name.startswith(prefix)}
 
 
 def _loss_of(metrics: MetricRecord) -> float:

@@ -100,6 +100,11 @@ class Registration:
         """The clients that need not register before they take part."""
         return [name for name, client in self.clients.items() if client.node_id in self._registered]
 
+    def update(self, client: ClientRecord) -> ClientRecord:
+        """Put this record of a known client in the place of the earlier one; returns it."""
+        self.clients[client.name] = client
+        return client
+
     def begin(self, server_round: int) -> None:
         """Prepare this round."""
         self._first, self._round = self._round == 0, server_round
@@ -236,7 +241,7 @@ class Registration:
         else:
             self._refused.pop(node, None)
             self._unsure.discard(node)
-            self.clients[client.name] = client
+            self.update(client)
             self._registered.add(node)
 
     def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
@@ -252,17 +257,18 @@ class Registration:
         if known is None:
             return self._new_record(node, profile)
         if shows_less(profile.spent, known.spent):
-            known.reason = (
+            reason = (
                 f"client {known.name} shows a ledger with fewer steps than it had before: it was restored "
                 "from a backup, or retired in the middle of the run. Give it its newest ledger back, or wait "
                 "for the next run"
             )
-            raise FederationError(known.reason)
+            self.update(replace(known, reason=reason))
+            raise FederationError(reason)
         if node != known.node_id:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
             new = self._new_record(node, profile, known.rounds)
-            return replace(new, before=known.before, asked=known.asked)
+            return replace(new, before=known.before, asked=known.asked, tests=known.tests)
         return replace(
             known,
             profile=profile,

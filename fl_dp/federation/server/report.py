@@ -12,6 +12,8 @@ from typing import Any
 from flwr.app import MetricRecord
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
+from fl_dp.accounting.cost import largest_alone
+from fl_dp.accounting.events import beyond
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.devices import find_device
@@ -28,6 +30,7 @@ from fl_dp.reporting.reports import (
     OpenedSum,
     RoundReport,
     RunStatus,
+    SiteMetrics,
 )
 from fl_dp.reporting.wording import by_reason
 
@@ -44,7 +47,7 @@ class RunReporter:
         self.reports: list[RoundReport] = []
         self.lost = ""  # why the last round's updates were not used, if they were not
         self.opened: OpenedSum | None = None  # the last round's
-        self.site_metrics: dict[str, Any] | None = None  # of the last round; None if they were not due
+        self.site_metrics: SiteMetrics | None = None  # of the last round; None if they were not due
 
     def restore(self, report: RoundReport) -> None:
         """Continue after that round."""
@@ -208,13 +211,8 @@ def federation_of(
 
 def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientReport]) -> float | None:
     """Composed as in `federation_budget`; None if no client's data were in a secure sum."""
-    costs = [client.cost for client in clients]
-    if all(one.epsilon_alone is None for one in costs):
-        return None
-    if math.isinf(cost.epsilon):
-        return math.inf
-    each = (one.epsilon if one.epsilon_alone is None else one.epsilon_alone for one in costs)
-    return max(each)
+    alone = largest_alone([client.cost for client in clients])
+    return math.inf if alone is not None and math.isinf(cost.epsilon) else alone
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientReport:
@@ -225,7 +223,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         reported=verdict.reported,
         scaled=verdict.scaled,
         shares=asked.shares if asked else 1,
-        this_run=client.run_cost(),
+        this_run=client.cost_of_run if client.has_more_than_the_run else None,
     )
 
 
@@ -234,6 +232,14 @@ _client_report = lru_cache(maxsize=4096)(ClientReport)  # cached, because most c
 
 def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientReport:
     """The client's part of summary.json. rounds_ahead: rounds before the planned end, of `rounds` in all."""
+    this_run = None
+    if client.has_more_than_the_run:
+        claimed = client.budget.epsilon_of(beyond(client.cost.charges, client.cost_of_run.charges))
+        this_run = dataclasses.replace(
+            client.cost_of_run,
+            planned_epsilon=client.run_epsilon_after(rounds_ahead),
+            claimed_epsilon=claimed,
+        )
     return ClientReport(
         **_in_both(client, verdict, rounds_ahead),
         rounds=client.rounds,
@@ -243,27 +249,28 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
         before=client.before,
         planned_epsilon=client.epsilon_after(rounds_ahead),
         budget_alone=client.budget.epsilon_alone,
-        this_run=client.run_cost_at_the_end(rounds_ahead),
+        this_run=this_run,
     )
 
 
 def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
     """The fields of a client that rounds.jsonl and summary.json share."""
     mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
+    cost = client.cost
     return {
-        "epsilon": client.epsilon(),
+        "charges": cost.charges,
+        "epsilon": cost.epsilon,
+        "epsilon_alone": cost.epsilon_alone,
         "accountant": client.profile.accountant,
         "arithmetic": client.arithmetic,
         "budget": client.profile.epsilon,
         "delta": client.profile.delta,
-        "steps": client.steps(),
+        "steps": cost.taken,
         "rounds_left": client.rounds_left(rounds_ahead),
         "status": verdict.status,
         "reason": verdict.reason,
         "sample_rate": mechanism.sample_rate if mechanism else None,
         "noise_multiplier": mechanism.noise_multiplier if mechanism else None,
-        "charges": client.charges(),
-        "epsilon_alone": client.epsilon_alone(),
     }
 
 

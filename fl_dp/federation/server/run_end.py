@@ -51,7 +51,7 @@ def leave(
     try:
         if prepared:
             write(lambda: record.agree_with_disk(prepared.strategy), "rounds.jsonl")
-        if prepared and record.arrays is not None and prepared.strategy.reports:
+        if prepared and record.state is not None and prepared.strategy.reports:
             weights = write(lambda: _save_models(out, prepared, record, private), "the run's model")
             flat = prepared.strategy.resolved().to_flat()
             write(lambda: out.write_resolved(flat), "the run's model")
@@ -85,15 +85,16 @@ def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, pr
     """Save the models; returns the digest of the run's model."""
     from fl_dp.tasks.description import describe
 
-    assert record.arrays is not None
+    assert record.state is not None
+    arrays = record.state.arrays
     model, kept = prepared.model, record.kept
-    load_arrays(model, record.arrays)
+    load_arrays(model, arrays)
     if kept:
         out.save_last_model(model.state_dict(), private=private)
         best = f"model of round {kept.server_round}, the best"
         which = best if kept.which == BEST else "average of the rounds' models"
         logger.info("model.pt is the %s; last.pt that of the last round", which)
-        load_arrays(model, decode(kept.arrays, specs(record.arrays)))
+        load_arrays(model, decode(kept.arrays, specs(arrays)))
     out.save_model(model.state_dict(), describe(prepared.task).to_dict(), private=private)
     return weights_digest(model.state_dict())
 

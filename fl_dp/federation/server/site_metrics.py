@@ -6,7 +6,7 @@ Each site answers with a noised histogram; all that follows is post-processing (
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,13 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.cost import largest_alone
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests
-from fl_dp.federation.server.client_record import shows_less
+from fl_dp.federation.server.client_record import AccountOfTests, shows_less
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE, Quorum
 from fl_dp.federation.wire.arrays import NDArray
@@ -35,6 +35,7 @@ from fl_dp.federation.wire.evaluation import (
 from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
 from fl_dp.records import Refusal, total_steps
+from fl_dp.reporting.reports import Estimate, SiteMetrics, TestAccount
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
@@ -57,18 +58,17 @@ class Counted:
     deviation: float
 
 
-class SiteMetrics:
-    """run: its name in the clients' ledgers."""
+class SiteEvaluations:
+    """run: its name in the clients' ledgers. Their accounts of test records are `ClientRecord.tests`."""
 
     def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
         self._config, self._run, self._registration = config, run, registration
-        self.state: Mapping[str, AccountOfTests] = {}  # by site; a new mapping with each change
         self._answered: dict[str, tuple[str, str]] = {}  # by site: status and reason
 
     def measure(
         self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
-    ) -> dict[str, Any] | None:
-        """The sites' metrics of these weights, as rounds.jsonl has them; None but after the last round.
+    ) -> SiteMetrics | None:
+        """The sites' metrics of these weights; None but after the last round.
 
         Asked are all sites that have registered and are there.
         """
@@ -82,31 +82,31 @@ class SiteMetrics:
         self._settle(nodes, {name: answer for name, (answer, _) in answers.items()})
         counted = [one for name, (_, one) in answers.items() if self._answered[name][0] == "evaluated"]
         classes = task_of(self._config).class_names
-        return {**self.accounts(), **metrics_of(self._layout, counted, classes)}
+        return replace(self.accounts(), **metrics_of(self._layout, counted, classes))
 
-    def accounts(self) -> dict[str, Any]:
+    def accounts(self) -> SiteMetrics:
         """What the test records have cost, or may have: the largest of all sites, and each site's account."""
-        clients = self._registration.clients
-        lines = {name: one.line(clients[name].profile) for name, one in self.state.items()}
-        answered = dict.fromkeys(lines, ("idle", NOT_ASKED)) | self._answered
-        paid = lines.values()
-        alone = [one.get("epsilon_alone", one["epsilon"]) for one in paid]
-        return {
-            "epsilon": max((one["epsilon"] for one in paid), default=0.0),
-            "delta": max((one["delta"] for one in paid), default=0.0),
-            **({"epsilon_alone": max(alone)} if any("epsilon_alone" in one for one in paid) else {}),
-            "sites": {
-                name: {"status": status, "reason": reason, **lines.get(name, {})}
-                for name, (status, reason) in sorted(answered.items())
-            },
+        known = self._registration.clients
+        held = {name: one.tests for name, one in known.items() if one.tests}
+        answered = dict.fromkeys(held, ("idle", NOT_ASKED)) | self._answered
+        sites = {
+            name: held[name].line(known[name].profile, status, reason)
+            if name in held
+            else TestAccount(status=status, reason=reason)
+            for name, (status, reason) in sorted(answered.items())
         }
+        return SiteMetrics(
+            epsilon=max((one.epsilon for one in sites.values()), default=0.0),
+            delta=max((one.delta for one in sites.values()), default=0.0),
+            epsilon_alone=largest_alone(sites.values()),
+            sites=sites,
+        )
 
-    def restore(self, state: Mapping[str, AccountOfTests], server_round: int, last_round: int) -> None:
-        """Go on with these accounts after a run was interrupted in that round.
+    def count_interrupted(self, server_round: int, last_round: int) -> None:
+        """Go on with the clients' accounts after a run was interrupted in that round.
 
         Its evaluation, if one was due, may have been paid for: nobody knows when the run ended.
         """
-        self.state = state
         if self._is_due(server_round, last_round):
             self._begin(self._registration.clients)
             self._answered = {}
@@ -170,26 +170,30 @@ class SiteMetrics:
         for name in asked:
             if name in answers:
                 one = answers[name]
-                before = self.state.get(name, AccountOfTests()).charges
+                before = self._account(name).charges
                 if shows_less(one.spent, before) or total_steps(one.spent) <= total_steps(before):
                     self._without(name, "failed", SHOWS_LESS)
                     continue
-                shown = AccountOfTests(Budget(one.budget, one.delta, one.accountant), one.spent)
-                self.state = {**self.state, name: shown}
+                self._keep(name, AccountOfTests(Budget(one.budget, one.delta, one.accountant), one.spent))
                 self._answered[name] = "evaluated", ""
             elif self._answered[name][0] == "declined" and self._declares(name):
                 self._count_unheard(name, -1)
 
     def _count_unheard(self, name: str, more: int) -> None:
-        account = self.state.get(name, AccountOfTests())
-        account = replace(account, unheard=account.unheard + more)
-        rest = {key: one for key, one in self.state.items() if key != name}
-        self.state = {**rest, name: account} if account != AccountOfTests() else rest
+        account = self._account(name)
+        self._keep(name, replace(account, unheard=account.unheard + more))
+
+    def _account(self, name: str) -> AccountOfTests:
+        return self._registration.clients[name].tests or AccountOfTests()
+
+    def _keep(self, name: str, account: AccountOfTests) -> None:
+        tests = None if account == AccountOfTests() else account
+        self._registration.update(replace(self._registration.clients[name], tests=tests))
 
     def _declares(self, name: str) -> bool:
         """Whether the site has said that it has test records: when it registered, or by an account since."""
-        declared = self._registration.clients[name].profile.evaluate_epsilon > 0
-        return declared or name in self.state
+        client = self._registration.clients[name]
+        return client.profile.evaluate_epsilon > 0 or client.tests is not None
 
 
 def _counted(answer: SiteHistogram, layout: Layout) -> Counted:
@@ -230,6 +234,6 @@ def metrics_of(layout: Layout, counted: Sequence[Counted], classes: Sequence[str
     deviation = math.sqrt(sum(one.deviation**2 for one in counted))
     found = estimates(layout, cells, deviation)
     return {
-        "metrics": {name: asdict(one) for name, one in found.items()},
+        "metrics": {name: Estimate(one.value, one.low, one.high) for name, one in found.items()},
         "outcomes": of_sites(layout, cells, deviation, classes),
     }

@@ -1,15 +1,16 @@
-"""The server's state between two rounds, in one file, from which a run resumes.
+"""A run's state between two rounds: a plain record, saved by one function and loaded by one.
 
-The file is an .npz archive with the arrays of the global model and, under "header", the rest as JSON. It is
-written whole or not at all, and nothing in it is ever executed.
+The file is an .npz archive of the arrays, with the last round's line and, as JSON, the rest. It is written
+whole or not at all, and nothing in it is ever executed.
 """
 
 import json
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,46 +18,60 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import MAY_CHANGE, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests
-from fl_dp.federation.server.client_record import ClientRecord, client_of
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.wire.arrays import NDArray, below
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import read_round
+from fl_dp.schema import UnfitError, read_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 STATE = "state.npz"
-VERSION = 7  # of the header; a state of another one is declined
-_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # header fields
-_HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
+VERSION = 8  # of the file; a state of another one is declined
+_HEADER, _LINE, _SECRET = "header", "line", "secret"
+_ARRAY, _AGGREGATED, _KEPT = "array ", "aggregated ", "kept "
 
 
-@dataclass(frozen=True)
-class ServerState:
-    """The server's state between two rounds, or before the first, once clients have registered.
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """What is saved as JSON, by the strict schema of its annotations."""
 
-    run: its name in the clients' ledgers; origin: its first name. settings: the flat run config. rounds: the
-    number of finished rounds; seconds: how long they took. line: the last round's in rounds.jsonl, without
-    the line end; empty before the first. numerics: the `NUMERICS` of the fl_dp that ran them. secret: the
-    secret of the choice of clients. clients: all that ever registered; registered: the names of those that
-    need not register again. arrays: the complete global model. aggregated: what aggregation, server optimizer
-    and local algorithm keep at the server. started: when the run first started, UTC, ISO 8601. tests: the
-    sites' accounts of test records, by name.
+    version: int = VERSION
+    run: str
+    origin: str = ""
+    settings: Mapping[str, Scalar]
+    numerics: int = NUMERICS
+    started: str = ""
+    seconds: float = 0.0
+    clients: tuple[ClientRecord, ...] = ()
+    registered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState(_Header):
+    """The state between two rounds, or before the first, once clients have registered.
+
+    run: its name in the clients' ledgers. origin: its first name. settings: the flat run config. numerics:
+    the `NUMERICS` of the fl_dp that ran it. started: when the run first started, UTC, ISO 8601; seconds: how
+    long its rounds took. clients: all that ever registered, with what they were asked for and paid;
+    registered: the names of those that need not register again.
+    last: the last round's report; None before the first. secret: the secret of the choice of clients.
+    arrays: the complete global model. aggregated: what aggregation, server optimizer and local algorithm
+    keep at the server; kept: of the model beside the last one.
     """
 
-    run: str
-    settings: Mapping[str, Scalar]
-    rounds: int
-    seconds: float
-    line: str
+    last: RoundReport | None = None
     secret: bytes = field(repr=False)
-    clients: Sequence[ClientRecord]
-    registered: Collection[str]
-    arrays: Mapping[str, NDArray]
+    arrays: Mapping[str, NDArray] = field(default_factory=dict)
     aggregated: Mapping[str, NDArray] = field(default_factory=dict)
-    numerics: int = NUMERICS
-    origin: str = ""
-    started: str = ""
-    tests: Mapping[str, AccountOfTests] = field(default_factory=dict)
+    kept: Mapping[str, NDArray] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """The number of finished rounds."""
+        return self.last.round if self.last else 0
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError if the run was started with other numerics or settings; it names the setting."""
@@ -73,60 +88,57 @@ class ServerState:
                     "or start a new run."
                 )
 
-    def last_report(self) -> RoundReport | None:
-        """The report in `line`; None before the first round."""
-        return read_round(self.line, STATE) if self.line else None
 
-
-def write_state(path: Path, state: ServerState) -> None:
+def write_state(path: Path, state: RunState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
-    header = {key: getattr(state, key) for key in _PLAIN}
-    header |= {
-        "version": VERSION,
-        "secret": state.secret.hex(),
-        "registered": list(state.registered),
-        "tests": {name: one.to_row() for name, one in state.tests.items()},
+    texts = {_HEADER: _schema().dump_json(state), _LINE: state.last.line.encode() if state.last else b""}
+    parts: dict[str, NDArray] = {
+        name: np.frombuffer(text, np.uint8) for name, text in {**texts, _SECRET: state.secret}.items()
     }
-    rows = ",".join(client.row for client in state.clients)  # cached JSON: few rows change in a round
-    text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
-    parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
-    parts |= {_ARRAY + name: array for name, array in state.arrays.items()}
-    parts |= {_AGGREGATED + name: array for name, array in state.aggregated.items()}
+    for start, arrays in ((_ARRAY, state.arrays), (_AGGREGATED, state.aggregated), (_KEPT, state.kept)):
+        parts |= {start + name: array for name, array in arrays.items()}
     write_whole(path, lambda file: np.savez(file, **parts), secret=True)  # type: ignore[arg-type]
 
 
-def read_state(path: Path) -> ServerState:
+def read_state(path: Path) -> RunState:
     """The state at `path`; ConfigError, with the path, if it is damaged or no state that this fl_dp reads."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
-            if (version := header["version"]) != VERSION:
+            header = archive[_HEADER].tobytes()
+            if (version := json.loads(header)["version"]) != VERSION:
                 raise ConfigError(
                     f"{path}: is of format {version!r:.20}, this fl_dp reads {VERSION}; resume the run with "
                     "the fl_dp that started it."
                 )
-            arrays = {name: archive[name] for name in archive.files if name != _HEADER}
-        state = _state(header, below(_ARRAY, arrays), below(_AGGREGATED, arrays))
-        if state.line:
-            read_round(state.line, f"{path}, the last round")  # noticed before any client is asked
-        return state
+            found = read_json(_Header, header)
+            if _schema().dump_json(found) != header:  # a field that was left out has become its default
+                raise ValueError
+            line, secret = archive[_LINE].tobytes(), archive[_SECRET].tobytes()
+            arrays = {name: archive[name] for name in archive.files if " " in name}
+    except UnfitError as error:
+        raise ConfigError(
+            f"{path}: damaged, or not the state of a run ({error.problem}); it cannot be resumed."
+        ) from None
     except ConfigError:
         raise
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ConfigError(
-            f"{path}: damaged, or not the state of a run ({type(error).__name__}); it cannot be resumed."
-        ) from None
-
-
-def _state(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray], aggregated: Mapping[str, NDArray]
-) -> ServerState:
-    return ServerState(
-        **{key: header[key] for key in _PLAIN} | {"started": str(header["started"])},
-        secret=bytes.fromhex(header["secret"]),
-        clients=[client_of(row) for row in header["clients"]],
-        registered=frozenset(header["registered"]),
-        tests={name: AccountOfTests.from_row(row) for name, row in header["tests"].items()},
-        arrays=arrays,
-        aggregated=aggregated,
+        raise _damaged(path, type(error).__name__) from None
+    return RunState(
+        **{one.name: getattr(found, one.name) for one in fields(found)},
+        last=read_round(line, f"{path}, the last round") if line else None,
+        secret=secret,
+        arrays=below(_ARRAY, arrays),
+        aggregated=below(_AGGREGATED, arrays),
+        kept=below(_KEPT, arrays),
     )
+
+
+def _damaged(path: Path, what: str) -> ConfigError:
+    return ConfigError(f"{path}: damaged, or not the state of a run ({what}); it cannot be resumed.")
+
+
+@cache
+def _schema() -> "TypeAdapter[_Header]":
+    from pydantic import TypeAdapter  # late: it takes 0.1 s, and other commands read this file
+
+    return TypeAdapter(_Header)

@@ -1,10 +1,11 @@
 """The federation's rounds: a Flower strategy that trusts no client's privacy claims and exceeds no budget."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_type_hints
+from dataclasses import dataclass, replace
+from typing import get_type_hints
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -21,14 +22,13 @@ from fl_dp.federation.server.keep import Evaluate, Kept, kept_model
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.report import RunReporter, resolved
 from fl_dp.federation.server.secure_sum import SecureAggregator
-from fl_dp.federation.server.site_metrics import SiteMetrics
-from fl_dp.federation.server.state import ServerState
+from fl_dp.federation.server.site_metrics import SiteEvaluations
+from fl_dp.federation.server.state import RunState
 from fl_dp.federation.server.verify import Quorum, ReplyVerifier, count_unanswered, is_update
 from fl_dp.federation.wire.arrays import ArraySpec, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
-from fl_dp.records import NUMERICS
-from fl_dp.reporting.reports import RoundReport, RunStatus
+from fl_dp.reporting.reports import RoundReport, RunStatus, SiteMetrics
 from fl_dp.tasks.own_code import no_parts
 
 logger = logging.getLogger("fl_dp")
@@ -125,7 +125,7 @@ class PrivateStrategy(Strategy):
         parts = _checked(make_parts(config, run, shared, on_registered), config.strategy)  # maybe a user's
         self._parts = parts
         self._kept = kept_model(config, shared)
-        self._site_metrics = SiteMetrics(config, run, parts.registration)
+        self._site_metrics = SiteEvaluations(config, run, parts.registration)
         self._over = 0  # finished rounds
         self._resumed = False
         self._weights = ArrayRecord()  # from which the round's clients start
@@ -152,56 +152,55 @@ class PrivateStrategy(Strategy):
         """How the run ended, and why, if not as planned. Call it after `start`."""
         return self.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
-    def test_accounts(self) -> dict[str, Any]:
-        """What the sites' test records have cost, or may have; empty if nothing."""
-        return self._site_metrics.accounts() if self._site_metrics.state else {}
+    def test_accounts(self) -> SiteMetrics | None:
+        """What the sites' test records have cost, or may have; None if nothing."""
+        known = self._parts.registration.clients.values()
+        return self._site_metrics.accounts() if any(one.tests for one in known) else None
 
     def resolved(self) -> RunConfig:
         """The run's config with each "auto" resolved that is the same value for all."""
         return resolved(self._config, self._parts.registration.clients.values(), self._parts.aggregating)
 
-    def state(self, line: str, seconds: float, started: str = "") -> ServerState:
-        """The state from which the run can resume. line: the last round's in rounds.jsonl; seconds: the run's
-        duration so far; started: when it began."""
+    def state(self, seconds: float, started: str = "") -> RunState:
+        """The state from which the run can resume. seconds: its duration so far; started: when it began."""
         registration = self._parts.registration
-        return ServerState(
+        return RunState(
             run=self.run,
             origin=self._parts.asking.origin,
             settings=self._config.to_flat(),
-            numerics=NUMERICS,
-            rounds=self._over,
             seconds=seconds,
             started=started,
-            line=line,
+            last=self.reports[-1] if self.reports else None,
             secret=self._parts.choosing.secret,
-            clients=list(registration.clients.values()),
-            registered=registration.registered,
-            tests=self._site_metrics.state,
+            clients=tuple(registration.clients.values()),
+            registered=tuple(registration.registered),
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
-            aggregated=self._parts.aggregating.state() | self._kept.state(),
+            aggregated=self._parts.aggregating.state(),
+            kept=self._kept.state(),
         )
 
-    def resume(self, state: ServerState) -> None:
+    def resume(self, state: RunState) -> None:
         """Let `start`, called with the state's arrays, continue after the rounds of `state`.
 
         Under the same run name the interrupted round is repeated exactly. Under a new name every client
         registers first; until it does, it counts as having spent one round that the server has not seen.
         """
         parts = self._parts
-        self._over, report = state.rounds, state.last_report()
+        self._over = state.rounds
         parts.choosing.secret = state.secret
         parts.asking.origin = state.origin
-        parts.aggregating.restore(self._kept.restore(state.aggregated, state.arrays))
+        parts.aggregating.restore(state.aggregated)
+        self._kept.restore(state.kept, state.arrays)
         self._resumed = state.run == self.run
-        if not self._resumed:
-            for client in state.clients:
-                if client.mechanism:
-                    client.count_as_spent(client.mechanism)
-        parts.registration.restore(state.clients, state.registered if self._resumed else ())
-        self._site_metrics.restore(state.tests, self._over + 1, self._config.rounds)
+        clients: Sequence[ClientRecord] = state.clients
+        if not self._resumed:  # a whole round, whatever the run's epsilon had left
+            free = [replace(client, run_epsilon=math.inf) for client in clients]
+            clients = [one.not_confirming(one.mechanism) if one.mechanism else one for one in free]
+        parts.registration.restore(clients, state.registered if self._resumed else ())
+        self._site_metrics.count_interrupted(self._over + 1, self._config.rounds)
         self.result.arrays = encode(state.arrays)
-        if report:
-            parts.reporting.restore(report)
+        if state.last:
+            parts.reporting.restore(state.last)
 
     def start(
         self,

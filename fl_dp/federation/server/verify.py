@@ -182,7 +182,8 @@ class ReplyVerifier:
 
     def _settle(self, asked: Asked, reply: Message | None, *, in_group: bool) -> Verdict:
         self._registration.note(asked.client, answered=reply is not None and not reply.has_error())
-        verdict = settle(reply, asked, {} if in_group else self._expected, in_group=in_group)
+        verdict, client = settle(reply, asked, {} if in_group else self._expected, in_group=in_group)
+        self._registration.update(client)
         if not verdict.confirmed:
             self._registration.ask_again(asked.client)
         if verdict.reason:
@@ -202,27 +203,24 @@ class ReplyVerifier:
         for asked, _ in group:
             verdict = result.verdicts[asked.client.name]
             if verdict.arrays is not None:
-                asked.client.rounds -= 1
+                known = self._registration.clients[asked.client.name]
+                self._registration.update(replace(known, rounds=known.rounds - 1))
                 result.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=verdict.mechanism)
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
-    """Count the round within which the run ends as spent by all that were asked: they may have paid for it.
-
-    Counted on copies of their records: a saved state shares the records, and resumes after the round before.
-    """
+    """Count the round within which the run ends as spent by all that were asked: they may have paid."""
     for one in asked:
-        client = replace(one.client)
-        client.count_as_spent(one.mechanism)
-        registration.clients[client.name] = client
+        registration.update(one.client.not_confirming(one.mechanism))
     return {one.client.name: Verdict("failed", ENDED_WITHIN, confirmed=False) for one in asked}
 
 
 def settle(
     reply: Message | None, question: Asked, expected: Mapping[str, ArraySpec], *, in_group: bool = False
-) -> Verdict:
-    """The verdict on a reply (None: there was none). Books its cost on the client: what was verified, or all
-    that may have been spent.
+) -> tuple[Verdict, ClientRecord]:
+    """The verdict on a reply (None: there was none), and the client's record after it.
+
+    The record holds what was verified, or all that may have been spent.
 
     in_group: our own grid made the reply, and its update is in a sum. Never raises, whatever the reply holds.
     """
@@ -230,8 +228,8 @@ def settle(
     try:
         answer, problem = _read(reply, question.message, expected, in_group)
         if isinstance(answer, Refusal) and answer.status == "declined":  # so nothing was reserved
-            client.exhausted |= answer.budget_exhausted
-            return Verdict("declined", answer.reason)
+            exhausted = client.exhausted or answer.budget_exhausted
+            return Verdict("declined", answer.reason), replace(client, exhausted=exhausted)
         if isinstance(answer, Refusal):
             raise FederationError(answer.reason)
         if not 1 <= answer.steps <= asked.steps:
@@ -240,24 +238,23 @@ def settle(
         at_least = merge((*client.spent, taken))  # what its ledger must show
         if shows_less(answer.spent, at_least):
             client.budget.epsilon_of(at_least)  # raises if that has no epsilon
-            client.count_as_taken(taken, at_least)  # so that its next registration is refused
-            return Verdict("failed", LOST_STEPS, confirmed=False)
+            lost = client.having_taken(taken, at_least)  # so that its next registration is refused
+            return Verdict("failed", LOST_STEPS, confirmed=False), lost
         _check_claim(answer, client, at_least, private=asked.private)
     except FlDpError as error:
-        client.count_as_spent(asked)
-        return Verdict("failed", one_line(str(error)), confirmed=False)
-    client.count_as_taken(taken, answer.spent)
+        return Verdict("failed", one_line(str(error)), confirmed=False), client.not_confirming(asked)
+    client = client.having_taken(taken, answer.spent)
     if problem:
-        return Verdict("failed", one_line(problem))
-    client.rounds += 1
+        return Verdict("failed", one_line(problem)), client
     shown = tuple((name, getattr(answer, name)) for name in _SHOWN)
-    return Verdict("trained", arrays=answer.arrays, reported=shown)
+    verdict = Verdict("trained", arrays=answer.arrays, reported=shown)
+    return verdict, replace(client, rounds=client.rounds + 1)
 
 
 def is_update(reply: Message, question: Asked, expected: Mapping[str, ArraySpec]) -> bool:
-    """Whether `settle` would accept the reply as an update. Books nothing."""
-    on_a_copy = replace(question, client=replace(question.client))
-    return settle(reply, on_a_copy, expected).status == "trained"
+    """Whether `settle` would accept the reply as an update."""
+    verdict, _ = settle(reply, question, expected)
+    return verdict.status == "trained"
 
 
 def _read(

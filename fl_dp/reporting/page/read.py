@@ -16,7 +16,7 @@ from fl_dp.config.files import read_json, read_toml
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
-from fl_dp.records import CLIENT_STATUSES, LEAST_CELL, total_steps
+from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
 from fl_dp.reporting.budget_table import natural
 from fl_dp.reporting.page.approval import Approval, read_approval
 from fl_dp.reporting.page.outcomes import Outcomes, outcomes_of
@@ -31,7 +31,7 @@ from fl_dp.reporting.reports import (
     TestAccount,
     of_one_class,
 )
-from fl_dp.reporting.run_files import Run, read_part
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 from fl_dp.reporting.wording import some
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
@@ -277,7 +277,7 @@ class RunFacts:
     @property
     def all_steps_own(self) -> bool:
         """Whether the ledgers of those who trained show no steps of other runs."""
-        return all(total_steps(one.cost.charges) == total_steps(one.charges) for one in self.counted.values())
+        return all(one.cost.taken == one.taken for one in self.counted.values())
 
     @property
     def together(self) -> list[ClientReport]:
@@ -288,21 +288,19 @@ class RunFacts:
 def read_run(folder: RunFolder) -> RunFacts:
     """The facts of the run in the folder; ConfigError if there are none, or if a file is damaged."""
     run, rounds, last = Run(folder), [], None
-    of_sites, masked, private = None, set[bool](), True
+    of_sites: SiteMetrics | None = None
+    masked, private = set[bool](), True
     for last in run.rounds():
         private = private and last.private
         masked |= {last.secure_sum.masked} if last.secure_sum else set()
-        where = f"rounds.jsonl, round {last.round}, its site_metrics"
-        of_sites = read_part(SiteMetrics, last.site_metrics, where) if last.site_metrics else of_sites
+        of_sites = last.site_metrics or of_sites
         counts = Counter(one.status for one in last.clients.values())
         rounds.append(Round(replace(last, clients={}), tuple(counts[name] for name in CLIENT_STATUSES)))
     summary = run.summary()
     said = summary or _so_far(run, last)
     settings, shown = _settings(folder)
     described = _description(folder)
-    tests = of_sites.sites if of_sites else {}
-    if said.test_accounts:
-        tests = read_part(SiteMetrics, said.test_accounts, "summary.json, its test_accounts").sites
+    accounts = said.test_accounts or of_sites
     outcomes = outcomes_of(said.outcomes, "summary.json")
     return RunFacts(
         called=_name(folder) or said.run or "of no name",
@@ -319,7 +317,7 @@ def read_run(folder: RunFolder) -> RunFacts:
         described={key: without_place(one) for key, one in described.items() if isinstance(one, str)},
         data=data_facts(described),
         site_metrics=of_sites,
-        tests=tests,
+        tests=accounts.sites if accounts else {},
         outcomes=outcomes,
         masked=all(masked) if masked else None,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
-from fl_dp.records import CLIENT_STATUSES, total_steps
+from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
@@ -69,7 +69,7 @@ def clients(run: RunFacts) -> Table:
             epsilon(one.cost.epsilon),
             epsilon(one.epsilon),
             *(of_plan if used else (NOT_USED, NOT_USED)),
-            *((alone_words(one.epsilon if one.epsilon_alone is None else one.epsilon_alone),) * in_sums),
+            *((alone_words(one.if_sums_fail),) * in_sums),
             *((_of_tests(tests.pop(name, None)),) if run.tests else ()),
             number(one.delta) if used else NOT_USED,
             f"{one.rounds if run.over else UNKNOWN} ({one.rounds_left + one.rounds_beyond} left)",
@@ -91,7 +91,7 @@ def clients(run: RunFacts) -> Table:
 
 def _of_tests(one: TestAccount | None) -> str:
     """What evaluations have cost; an upper bound where it is not known whether the site has paid."""
-    if one is None or one.epsilon is None:
+    if one is None or not one.is_there:
         return "none"
     most = "at most " if one.unheard and math.isfinite(one.epsilon) else ""
     own = "" if one.epsilon_alone is None else f", alone {alone_words(one.epsilon_alone)}"
@@ -109,7 +109,7 @@ def noise(run: RunFacts) -> Table:
             _noise(one),
             number(one.sample_rate),
             _size(one.public_size),
-            number(total_steps(one.cost.charges)),
+            number(one.cost.taken),
             number(one.steps),
             *(
                 (one.accountant, one.arithmetic)

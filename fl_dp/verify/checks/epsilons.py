@@ -6,13 +6,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fl_dp.accounting.cost import Cost
+from fl_dp.accounting.events import merge
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
-from fl_dp.reporting.reports import ClientReport, RoundReport, RunCost, Summary
+from fl_dp.reporting.reports import ClientReport, RoundReport, Summary
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import ROUNDING, Charges, Claim, alone, merged, missing
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, alone, missing
 from fl_dp.verify.growth import steps_of
 from fl_dp.verify.independent import (
     ABSOLUTE,
@@ -82,7 +84,7 @@ class _Recomputed:
                 rest = missing(client.this_run.charges, client.charges)
                 self._hold(client, rest, client.this_run.claimed_epsilon, where)
 
-    def _hold_both(self, client: ClientReport, claimed: ClientReport | RunCost, where: str) -> None:
+    def _hold_both(self, client: ClientReport, claimed: Cost, where: str) -> None:
         """Note both epsilons that are claimed for the charges."""
         self._hold(client, claimed.charges, claimed.epsilon, where)
         if claimed.epsilon_alone is not None:
@@ -275,8 +277,8 @@ def _check_plan_ahead(
         return
     for steps in (ahead * own, 1):
         more = Entry(rate, noise, steps)
-        truth = _cost(merged((*one.charges, more)), one.delta)
-        of_run = _cost(merged((*one.cost.charges, more)), one.delta) if one.this_run else truth
+        truth = _cost(merge((*one.charges, more)), one.delta)
+        of_run = _cost(merge((*one.cost.charges, more)), one.delta) if one.this_run else truth
         if truth > _SURELY * one.budget or of_run > _SURELY * run_epsilon:
             continue
         if planned < allowed(truth):

@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.accounts import Account, LedgerRound
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
@@ -14,7 +15,7 @@ from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.checks.site_metrics import is_of_test_records
-from fl_dp.verify.claims import Charges, Claim, merged, missing
+from fl_dp.verify.claims import Charges, Claim, missing
 from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json
@@ -120,9 +121,9 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
             "states that its ledger was made for this run alone, and not all entries of the ledger say so",
             where, "the epsilon is over other runs as well",
         )  # fmt: skip
-    left = [merged(account.spent()) for account in book.accounts() if account.retired is None]
+    left = [merge(account.spent()) for account in book.accounts() if account.retired is None]
     for account in said.accounts:
-        spent = merged(account.spent)
+        spent = merge(account.spent)
         if spent in left:
             left.remove(spent)
         else:
@@ -180,9 +181,9 @@ def _since(account: Account, charges: Charges) -> _Since | None:
         steps -= paid.entry.steps
         if steps < 0:
             return None
-        if steps == 0 and merged(one.entry for one in account.rounds[:end]) == charges:
+        if steps == 0 and merge(one.entry for one in account.rounds[:end]) == charges:
             more = tuple(one for one in account.rounds[end:] if one.run == paid.run)
-            spent = merged((*charges, *(one.entry for one in more)))
+            spent = merge((*charges, *(one.entry for one in more)))
             return _Since(account.dataset, more, spent)
     return None
 
@@ -290,9 +291,9 @@ def _paid_in(account: Account, run: str) -> list[_Paid]:
     rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
     if not rounds:
         return []
-    spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
-    of_run = merged(paid.entry for paid in account.rounds if paid.run == run)
-    return [_Paid(account.dataset, spent, merged(account.spent()), of_run)]
+    spent = merge(paid.entry for paid in account.rounds[: rounds[-1] + 1])
+    of_run = merge(paid.entry for paid in account.rounds if paid.run == run)
+    return [_Paid(account.dataset, spent, merge(account.spent()), of_run)]
 
 
 CHECK = Check(place=9, run=_run)

@@ -6,15 +6,15 @@ The accounts of test records are apart from those of training, in reports as in 
 import math
 from collections.abc import Iterator
 
+from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.reports import SiteMetrics, TestAccount
-from fl_dp.reporting.run_files import read_part
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import alone, merged, missing
+from fl_dp.verify.claims import alone, missing
 from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import read_ledger
 
@@ -29,23 +29,20 @@ def is_of_test_records(account: Account) -> bool:
 def _run(evidence: Evidence, found: Found) -> None:
     last: dict[str, TestAccount] = {}
     unanswered, lines = False, 0
-    for where, claimed, is_line in _claimed(evidence):
+    for where, measured, is_line in _claimed(evidence):
         lines += is_line
-        what = "site_metrics" if is_line else "test_accounts"
-        measured = read_part(SiteMetrics, claimed, f"{where}, its {what}")
-        sites = {name: one for name, one in measured.sites.items() if _claims(one)}
+        sites = {name: one for name, one in measured.sites.items() if one.is_there}
         unanswered |= any(one.status == "failed" or one.unheard for one in measured.sites.values())
         for name, one in sites.items():
             _check(one, f"{where}, client {clean(name)}", last.get(name), found)
-        costs = [(_epsilon(one), one.epsilon_alone) for one in sites.values()]
-        if measured.epsilon < max((epsilon for epsilon, _ in costs), default=0.0):
+        if measured.epsilon < max((one.epsilon for one in sites.values()), default=0.0):
             found.differs(
                 f"epsilon {measured.epsilon:.4f}, and a site's is larger",
                 where,
                 "the epsilon of test records is the largest of any site",
             )
         alone_of_all = math.inf if measured.epsilon_alone is None else measured.epsilon_alone
-        if alone_of_all < max((epsilon if own is None else own for epsilon, own in costs), default=0.0):
+        if alone_of_all < max((one.if_sums_fail for one in sites.values()), default=0.0):
             found.differs(
                 f"epsilon alone {alone_of_all:.4f}, and a site's is larger",
                 where,
@@ -67,29 +64,19 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
 
 
-def _claimed(evidence: Evidence) -> Iterator[tuple[str, object, bool]]:
+def _claimed(evidence: Evidence) -> Iterator[tuple[str, SiteMetrics, bool]]:
     """Where accounts are claimed, what is, and whether in a line of rounds.jsonl; else in the summary."""
     for claim in evidence.rounds():
         if claim.report.site_metrics is not None:
             yield claim.where, claim.report.site_metrics, True
-    if evidence.summary is not None and evidence.summary.test_accounts:
+    if evidence.summary is not None and evidence.summary.test_accounts is not None:
         yield evidence.folder.summary.name, evidence.summary.test_accounts, False
 
 
-def _claims(site: TestAccount) -> bool:
-    """Whether anything is claimed of an account; a site that has none has only a status and a reason."""
-    return site.status == "evaluated" or site != TestAccount(status=site.status, reason=site.reason)
-
-
-def _epsilon(site: TestAccount) -> float:
-    """0 if it was left out."""
-    return 0.0 if site.epsilon is None else site.epsilon
-
-
 def _check(site: TestAccount, where: str, before: TestAccount | None, found: Found) -> None:
-    claim = _epsilon(site)
+    claim = site.epsilon
     if not site.charges and site.unheard:  # it has shown nothing since the start: the whole budget counts
-        if claim < max(site.budget, _epsilon(before) if before else 0.0):
+        if claim < max(site.budget, before.epsilon if before else 0.0):
             words = f"epsilon {claim:.4f} of test records whose account is not known"
             found.differs(words, where, f"it may have spent all of its budget of {site.budget:g}")
         return
@@ -142,7 +129,7 @@ def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bo
         rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
         if not rounds:
             continue
-        spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
+        spent = merge(paid.entry for paid in account.rounds[: rounds[-1] + 1])
         if spent in left:
             left.remove(spent)
         elif unanswered:

@@ -2,6 +2,7 @@
 
 import math
 
+from fl_dp.accounting.events import merge
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
@@ -11,7 +12,7 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import ROUNDING_ELSEWHERE, merged, missing
+from fl_dp.verify.claims import ROUNDING_ELSEWHERE, missing
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
@@ -127,7 +128,7 @@ def _check_account(
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
     elif client.this_run is None:  # else the federation covers less than the statement
         _check_arithmetic(account, summary.federation.arithmetic, where, found)
-    if not missing(merged(account.spent), client.charges):
+    if not missing(merge(account.spent), client.charges):
         pairs: dict[str, tuple[float | None, float | None]] = {"epsilon": (account.epsilon, client.epsilon)}
         if client.epsilon_alone is not None or any(entry.shared for entry in account.spent):
             pairs["epsilon alone"] = account.epsilon_alone, client.epsilon_alone
@@ -152,7 +153,7 @@ def _check_arithmetic(account: AccountStatement, word: str, where: str, found: F
 
 def _check_spent(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
     """More than the summary says: the charges were lowered. Less: the server has guessed."""
-    spent = merged(account.spent)
+    spent = merge(account.spent)
     if missing(client.charges, spent):
         found.differs(
             f"{sum(one.steps for one in spent)} steps are stated, and not all are in summary.json",
@@ -168,7 +169,7 @@ def _check_spent(account: AccountStatement, client: ClientReport, where: str, fo
 
 def _check_this_run(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
     """What the site paid for in this run is included in what the folder says of this run."""
-    spent, both = merged(account.spent), merged((*client.cost.charges, *account.other_runs))
+    spent, both = merge(account.spent), merge((*client.cost.charges, *account.other_runs))
     if account.other_runs and (more := missing(spent, both)):
         found.note(
             f"{sum(one.steps for one in more)} steps of this run in summary.json are not stated as such",

@@ -194,4 +194,4 @@ def test_what_was_paid_for_is_as_sure_as_the_weakest_of_its_rounds(ledger):
     reserve(4, "proven")
     old, new = account_reports(ledger.accounts())
     assert (old.arithmetic, new.arithmetic) == ("steady-rows", "steady-rows")
-    assert new.total_epsilon > new.epsilon
+    assert new.total.epsilon > new.epsilon

@@ -34,7 +34,7 @@ def test_what_was_paid_for_costs_as_much_and_goes_on(name, tmp_path):
     found = []
     with Ledger.open_existing(the_copy(name, tmp_path)) as ledger:
         for account, report in zip(ledger.accounts(), account_reports(ledger.accounts()), strict=True):
-            numbers = {"epsilon": report.epsilon, "total": report.total_epsilon}
+            numbers = {"epsilon": report.epsilon, "total": report.total.epsilon}
             if report.epsilon_alone is not None:
                 numbers["alone"] = report.epsilon_alone
             if account.rounds and account.retired is None and account.private:

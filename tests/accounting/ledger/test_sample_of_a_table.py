@@ -109,7 +109,7 @@ def test_after_it_was_retired_both_count_together(ledger: Path, frame: pd.DataFr
         opened.commit(opened.reserve("other", "a new run", 1, ENTRY, WIDER))
         first, second = account_reports(opened.accounts())
     assert second.retirements == 1
-    assert second.total_epsilon > max(first.epsilon, second.epsilon)
+    assert second.total.epsilon > max(first.epsilon, second.epsilon)
 
 
 def test_other_patients_are_new(ledger: Path, frame: pd.DataFrame) -> None:

@@ -55,14 +55,14 @@ def test_private_rounds_before_it_are_lost_too_and_retiring_begins_anew_but_for_
     ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
     ledger.commit(_unprotected(ledger))
     (digits, other) = account_reports(ledger.accounts())
-    assert (digits.epsilon, digits.private, digits.steps) == (math.inf, False, 502)
+    assert (digits.epsilon, digits.private, digits.taken) == (math.inf, False, 502)
     assert (other.epsilon, other.private) == (0.0, True)
     ledger.retire("digits")
     ledger.register("digits", "f1", 1000)
     assert ledger.reserve("digits", "run", 3, Entry(*MECHANISM, 2), BUDGET).entry.steps == 2
     new = account_reports(ledger.accounts())[-1]
     assert new.private
-    assert new.epsilon < new.total_epsilon == math.inf
+    assert new.epsilon < new.total.epsilon == math.inf
 
 
 def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):

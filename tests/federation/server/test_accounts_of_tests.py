@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests
-from fl_dp.federation.server.site_metrics import SiteMetrics
+from fl_dp.federation.server.client_record import AccountOfTests, ClientRecord
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.site_metrics import SiteEvaluations
 from fl_dp.records import ClientProfile, Entry
 
 PROFILE = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", evaluate_epsilon=4.0)
@@ -28,12 +28,12 @@ IN_A_SUM = Entry(1.0, 6.0, 1, 4)  # paid under fl_dp 1.0
     ],
 )
 def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shown, charges):
-    line = AccountOfTests(LIMIT, shown, unheard).line(PROFILE)
-    assert line.get("unheard", 0) == unheard
-    assert line["charges"] == [one.to_dict() for one in charges]
-    assert line["epsilon"] == LIMIT.epsilon_of(charges) <= line["budget"] == LIMIT.epsilon
+    line = AccountOfTests(LIMIT, shown, unheard).line(PROFILE, "evaluated", "")
+    assert line.unheard == unheard
+    assert line.charges == charges
+    assert line.epsilon == LIMIT.epsilon_of(charges) <= line.budget == LIMIT.epsilon
     alone = LIMIT.epsilon_alone_of(charges) if IN_A_SUM in charges else None
-    assert line.get("epsilon_alone") == alone
+    assert line.epsilon_alone == alone
 
 
 @pytest.mark.parametrize(
@@ -42,34 +42,39 @@ def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unhea
 def test_of_a_site_that_has_shown_nothing_it_is_the_whole_budget(allowed, limit, alone):
     """What it had paid in earlier runs, with which noise, and whether into sums, is not known."""
     profile = replace(PROFILE, allow_secure_sum=allowed, epsilon_alone=limit)
-    line = AccountOfTests(unheard=1).line(profile)
-    assert (line["epsilon"], line.get("epsilon_alone"), line["budget"]) == (4.0, alone, 4.0)
-    assert line["delta"] == 1e-5  # "auto" may give fewer test records a larger one
+    line = AccountOfTests(unheard=1).line(profile, "failed", "")
+    assert (line.epsilon, line.epsilon_alone, line.budget) == (4.0, alone, 4.0)
+    assert line.delta == 1e-5  # "auto" may give fewer test records a larger one
+
+
+def known(config: RunConfig, profile: ClientProfile, tests: AccountOfTests | None = None) -> Registration:
+    registration = Registration(config)
+    registration.update(ClientRecord(profile, 1, (), None, tests=tests))
+    return registration
 
 
 @pytest.mark.parametrize("profile", [PROFILE, replace(PROFILE, evaluate_epsilon=0.0)])
 def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(profile):
     """Also of a site that declared no test records when it registered, and showed an account later."""
-    sites = SiteMetrics(
-        RunConfig(rounds=3, site_metrics=True), "run-1",
-        SimpleNamespace(clients={"0": SimpleNamespace(profile=profile)}),
-    )  # fmt: skip
-    sites.restore({"0": AccountOfTests(LIMIT, (ONE,))}, 3, 3)
-    line = sites.accounts()["sites"]["0"]
-    assert line["unheard"] == 1
-    assert sum(one["steps"] for one in line["charges"]) == 2
+    config = RunConfig(rounds=3, site_metrics=True)
+    sites = SiteEvaluations(config, "run-1", known(config, profile, AccountOfTests(LIMIT, (ONE,))))
+    sites.count_interrupted(3, 3)
+    line = sites.accounts().sites["a"]
+    assert line.unheard == 1
+    assert line.taken == 2
 
 
 def test_what_a_site_declines_it_has_not_paid_for():
-    clients = {"a": SimpleNamespace(profile=PROFILE)}
-    sites = SiteMetrics(RunConfig(site_metrics=True), "run-1", SimpleNamespace(clients=clients))
+    config = RunConfig(site_metrics=True)
+    registration = known(config, PROFILE)
+    sites = SiteEvaluations(config, "run-1", registration)
     sites._begin("a")
-    before = sites.state
+    before = registration.clients["a"]
     sites._begin("a")
     sites._answered["a"] = "declined", "no"
     sites._settle("a", {})
-    assert sites.state == before == {"a": AccountOfTests(unheard=1)}
+    assert registration.clients["a"].tests == before.tests == AccountOfTests(unheard=1)
     sites._answered["a"] = "declined", "no"
     sites._settle("a", {})
-    assert sites.state == {}
-    assert before  # a state that holds it stays as it was
+    assert registration.clients["a"].tests is None
+    assert before.tests  # a state that holds it stays as it was

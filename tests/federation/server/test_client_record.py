@@ -1,12 +1,11 @@
-"""A client never answers from what it was before."""
+"""A client never answers from what it was before; what it has cost, and may have."""
 
-import json
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
 
-from fl_dp.federation.server.client_record import ClientRecord, client_of
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.records import ClientProfile, Entry
 
 ROUND = Entry(0.1, 1.5, 10)
@@ -32,17 +31,17 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "value"), CHANGES)
-def test_a_changed_member_answers_as_one_that_was_made_so_and_so_does_its_row(name, value):
-    changed, made = client(), client(**{name: value})
-    before = answers(changed)
-    setattr(changed, name, value)
-    assert answers(changed) == answers(made) != before
-    assert client_of(json.loads(changed.row)) == made
+def test_a_changed_member_answers_as_one_that_was_made_so(name, value):
+    first, made = client(), client(**{name: value})
+    before = answers(first)
+    with pytest.raises(FrozenInstanceError):
+        setattr(first, name, value)
+    assert answers(replace(first, **{name: value})) == answers(made) != before
 
 
 def answers(one: ClientRecord) -> tuple[Any, ...]:
-    numbers = (one.epsilon(), one.steps(), one.steps_left(500), one.rounds_left(50), one.can_take_part())
-    return (*numbers, one.budget, one.row)
+    numbers = (one.steps_left(500), one.rounds_left(50), one.can_take_part(), one.has_cost)
+    return (*numbers, one.cost, one.cost_of_run, one.budget, one)
 
 
 A, B, PAST = Entry(0.1, 1.5, 10), Entry(0.1, 1.5, 20), Entry(0.2, 3.0, 9)
@@ -64,32 +63,26 @@ IN_SUM = Entry(0.1, 1.5, 10, 8)
 )
 def test_what_a_run_has_cost_is_what_it_asked_for_and_the_ledger_shows(asked, before, spent, cost):
     one = client(spent=spent, before=before, asked=asked)
-    found = one.run_cost()
-    assert (found.charges if found else one.charges()) == cost
+    assert one.cost_of_run.charges == cost
+    assert one.has_more_than_the_run is (cost != one.cost.charges)
     assert one.has_cost is bool(cost)
     assert one.run_epsilon_after(0) == (one.budget.epsilon_of(cost) if cost else 0.0)
     assert one.run_epsilon_after(1) >= one.run_epsilon_after(0)
 
 
 def test_a_round_that_is_not_answered_is_a_cost_until_the_ledger_shows_otherwise():
-    one = client(spent=(PAST,), before=(PAST,))
-    one.count_as_spent(ROUND)
-    assert one.run_cost().charges == (ROUND,)
-    assert replace(one, unconfirmed=()).run_cost().charges == ()
-
-
-def test_a_row_of_another_length_is_no_members():
-    with pytest.raises(ValueError, match="zip"):
-        client_of([*json.loads(client().row), 1])
+    one = client(spent=(PAST,), before=(PAST,)).not_confirming(ROUND)
+    assert one.cost_of_run.charges == (ROUND,)
+    assert replace(one, unconfirmed=()).cost_of_run.charges == ()
 
 
 def test_a_member_takes_part_as_long_as_one_step_fits():
     one, rounds = client(spent=()), 0
     while one.can_take_part():
-        one.count_as_spent(ROUND)
+        one = one.not_confirming(ROUND)
         rounds += 1
     assert rounds > 1
     assert one.steps_left(1) == 0
-    assert one.epsilon() <= 3.0
+    assert one.cost.epsilon <= 3.0
     assert not client(mechanism=None).can_take_part()
     assert not client(exhausted=True).can_take_part()

@@ -1,6 +1,5 @@
 """Who is there: registrations, restarts, names, refusals."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +8,7 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
-from fl_dp.federation.server.client_record import client_of, shows_less
+from fl_dp.federation.server.client_record import shows_less
 from fl_dp.federation.server.registration import SILENT, Registration
 from fl_dp.records import Entry
 
@@ -42,16 +41,16 @@ def test_every_node_is_asked_once_when_it_comes_and_not_when_it_is_gone(registra
 def test_a_restarted_client_is_known_again_under_its_name(registration, fakes, size):
     """And what the run has cost it so far, whatever size it declares now."""
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
-    first = registration.gather(grid)[0]
-    first.count_as_taken(Entry(0.1, 2.0, 10), (Entry(0.1, 2.0, 10),))
+    taken = Entry(0.1, 2.0, 10)
+    first = registration.gather(grid)[0].having_taken(taken, (taken,))
+    registration.update(replace(first, rounds=1))
     del grid.nodes[1]
     spent = (Entry(0.1, 2.0, 17),)  # 7 more in a round that got lost, or of another run
     grid.nodes[9] = fakes.Client("a", spent=spent, public_size=size)
-    first.rounds = 1
     registration.gather(grid)
     again = registration.clients["a"]
-    assert (again.node_id, again.steps(), again.rounds) == (9, 17, 1)
-    assert again.run_cost().charges == (Entry(0.1, 2.0, 10),)
+    assert (again.node_id, again.cost.taken, again.rounds) == (9, 17, 1)
+    assert again.cost_of_run.charges == (Entry(0.1, 2.0, 10),)
 
 
 def test_a_client_that_comes_back_with_less_spent_is_refused_until_it_has_its_newest_ledger(
@@ -59,11 +58,11 @@ def test_a_client_that_comes_back_with_less_spent_is_refused_until_it_has_its_ne
 ):
     grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
     client = registration.gather(grid)[0]
-    client.spent = (Entry(0.1, 2.0, 10),)
+    client = registration.update(replace(client, spent=(Entry(0.1, 2.0, 10),)))
     del grid.nodes[1]
     grid.nodes[9] = fakes.Client("1", spent=(Entry(0.1, 2.0, 9),))
     assert names(registration.gather(grid)) == ["2", "3"]
-    assert "restored from a backup" in registration.why_idle(client)
+    assert "restored from a backup" in registration.why_idle(registration.clients["1"])
     del grid.nodes[9]
     grid.nodes[10] = fakes.Client("1", spent=(Entry(0.1, 2.0, 10),))
     assert names(registration.gather(grid)) == ["1", "2", "3"]
@@ -82,12 +81,11 @@ def test_the_noise_is_calibrated_once_and_kept_for_the_run(fakes):
 
 def test_a_client_that_has_not_confirmed_is_asked_again(registration, fakes):
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
-    client = registration.gather(grid)[0]
-    client.count_as_spent(Entry(0.1, 2.0, 5))
-    assert client.steps() == 5
+    client = registration.update(registration.gather(grid)[0].not_confirming(Entry(0.1, 2.0, 5)))
+    assert client.cost.taken == 5
     registration.ask_again(client)
     again = registration.gather(grid)[0]
-    assert (again.name, again.steps()) == ("a", 0)  # its ledger shows that nothing was taken
+    assert (again.name, again.cost.taken) == ("a", 0)  # its ledger shows that nothing was taken
 
 
 def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkeypatch):
@@ -195,7 +193,7 @@ def test_a_client_with_another_number_of_records_has_another_mechanism(registrat
     """Its sample rate follows from it. The number may change where a ledger was retired in between."""
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
     before = registration.gather(grid)[0]
-    before.rounds = 3
+    registration.update(replace(before, rounds=3))
     grid.nodes[1].public_size = 1280
     registration.ask_again(before)
     after = registration.gather(grid)[0]
@@ -276,9 +274,9 @@ def test_a_delta_that_can_be_resolved_for_a_while_never_ends_a_run(fakes, delta)
     nodes = {n: with_delta(fakes.Client(str(n), epsilon=1000.0), delta) for n in (1, 2)}
     client = registration.gather(fakes.Grid(nodes))[0]
     for _ in range(30):
-        client.count_as_spent(Entry(0.1, 2.0, 10))
+        client = client.not_confirming(Entry(0.1, 2.0, 10))
         client.rounds_left(1000)
-    assert client.epsilon() > 0
+    assert client.cost.epsilon > 0
     assert not client.can_take_part()
 
 
@@ -342,5 +340,5 @@ def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
 def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):
     known = registration.gather(fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}))
     resumed = Registration(replace(CONFIG, epsilon=1.0))
-    resumed.restore([client_of(json.loads(one.row)) for one in known], ["1"])
+    resumed.restore(known, ["1"])
     assert [one.run_epsilon for one in resumed.clients.values()] == [1.0, 1.0]

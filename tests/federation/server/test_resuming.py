@@ -10,7 +10,6 @@ from flwr.app import Message
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
-from fl_dp.reporting.run_results import to_line
 
 
 def resumable(fakes, config, states, kill=lambda moment, server_round: None):
@@ -20,7 +19,7 @@ def resumable(fakes, config, states, kill=lambda moment, server_round: None):
     strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: keep("over", r), lambda: keep("known"))
 
     def keep(moment, report=None):
-        states.append(strategy.state(to_line(strategy.reports[-1]) if strategy.reports else "", 1.0))
+        states.append(strategy.state(1.0))
         kill(moment, report.round if report else 0)
 
     if states:
@@ -56,7 +55,7 @@ def lines_and_weights(fakes, config, make_grid, deaths):
             raise Killed
 
     fresh = resumable(fakes, config, [])
-    beginning = replace(fresh.state("", 0.0), arrays=START, secret=b"all runs choose alike")
+    beginning = replace(fresh.state(0.0), arrays=START, secret=b"all runs choose alike")
     states, lines, grid = [beginning], {}, make_grid(kill)
     while True:
         strategy = resumable(fakes, config, states, kill)
@@ -105,7 +104,7 @@ def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_r
     grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
     first = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
     first.start(grid, encode(START))
-    state = replace(first.state(to_line(first.reports[0]), 1.0), secret=b"s" * 32)
+    state = replace(first.state(1.0), secret=b"s" * 32)
     second = PrivateStrategy(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
     second.resume(state)
     assert [budget.steps for budget in second.reporting.budgets().values()] == [20, 20]

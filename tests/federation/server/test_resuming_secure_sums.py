@@ -16,7 +16,6 @@ from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import REFUSAL, plan_from_content, update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import Entry
-from fl_dp.reporting.run_results import to_line
 
 TRAINABLE = specs({"weight": START["weight"]})
 
@@ -132,4 +131,4 @@ def test_under_a_new_name_a_round_of_a_deployment_is_another_and_paid_anew(fakes
     budgets = second.reporting.budgets()
     assert {one.steps for one in budgets.values()} == {4}
     assert all(one.epsilon_alone > one.epsilon for one in budgets.values())
-    assert to_line(second.reports[-1])
+    assert second.reports[-1].line

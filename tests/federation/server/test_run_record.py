@@ -13,7 +13,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server import run_record
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
+from fl_dp.federation.server.state import STATE, RunState, read_state, write_state
 from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
@@ -105,7 +105,7 @@ def test_a_resumed_run_has_taken_the_time_of_both_parts(tmp_path, monkeypatch):
     record = RunRecord(RunResults(tmp_path), resumed=False)
     now[0] += 7.0
     assert record.seconds == 7.0
-    state = ServerState("r", {}, 0, record.seconds, "", b"s" * 32, [], (), {})
+    state = RunState(run="r", settings={}, seconds=record.seconds, secret=b"s" * 32)
     write_state(tmp_path / STATE, state)
     now[0] = 50.0  # another process, another clock
     resumed = RunRecord(RunResults(tmp_path, resumed=True), resumed=True)

@@ -185,7 +185,7 @@ def test_a_resumed_run_asks_again_who_was_silent(fakes, tmp_path, monkeypatch):
     nodes = [fakes.Client(str(i), mishaps={1: None, 2: None} if i == 3 else {}) for i in range(4)]
     config = settings(clients=4, fit_clients=4, rounds=3)
     first, grid = run(nodes, fakes, config)
-    write_state(tmp_path / "state", first.state("", 0.0))
+    write_state(tmp_path / "state", first.state(0.0))
     second = strategy_of(replace(config, rounds=5))
     second.resume(read_state(tmp_path / "state"))
     second.start(grid, second.result.arrays)
@@ -255,7 +255,7 @@ def test_a_run_that_ends_within_a_round_counts_this_round(fakes, how):
     grid = Ending({11: fakes.Client("0"), 12: fakes.Client("1")})
     states = []
     strategy = PrivateStrategy(
-        settings(), "run-1", TRAINABLE, lambda report: states.append(strategy.state("", 0.0))
+        settings(), "run-1", TRAINABLE, lambda report: states.append(strategy.state(0.0))
     )
     with pytest.raises(how):
         strategy.start(grid, encode(START))

@@ -11,13 +11,14 @@ import pytest
 import tomli_w
 from run_records import client
 
+from fl_dp.accounting.cost import Cost
 from fl_dp.accounting.events import merge
 from fl_dp.config.run import RunConfig
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import versions
-from fl_dp.reporting.reports import FederationBudget, RoundReport, RunCost, Summary
+from fl_dp.reporting.reports import FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import RunResults, to_line, write_statements
+from fl_dp.reporting.run_results import RunResults, write_statements
 from fl_dp.statements import AccountStatement, Stated, Statement
 
 Make = Callable[..., RunFolder]
@@ -61,7 +62,7 @@ def maker(place: Path) -> Make:
         folder.launch.write_text('engine = ""\nledgers = "ledgers"\n')
         for number in range(1, rounds + 1):
             report = _round(clients, number, rounds, private, reason, metrics, gain, federation)
-            results.append_round(to_line(report))
+            results.append_round(report.line)
         if over:
             results.write_summary(
                 _summary(clients, rounds, private, before, metrics, gain, federation, summary)
@@ -133,7 +134,7 @@ def _summary(
         name: client(
             one.epsilon, steps=one.steps, rounds=rounds, rounds_left=0, public_size=100, noise_multiplier=1.5,
             charges=merge((*one.charges, *before)), before=tuple(before), planned_epsilon=2.5,
-            this_run=RunCost(charges=one.charges, epsilon=one.epsilon, claimed_epsilon=0.25)
+            this_run=Cost(charges=one.charges, epsilon=one.epsilon, claimed_epsilon=0.25)
             if before
             else None,
         )

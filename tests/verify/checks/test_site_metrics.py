@@ -200,4 +200,4 @@ def test_the_accounts_of_the_summary_which_the_page_shows_are_checked_too(
 
 def test_damage_is_named(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(sites=[]))
-    assert "its site_metrics: is damaged" in words(own)
+    assert "line 1: is damaged: site_metrics.sites" in own.words("files")

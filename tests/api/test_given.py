@@ -181,8 +181,7 @@ def test_test_records_apart_are_those_that_the_schema_says_are(schema: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "frame",
-    [pd.DataFrame([["secret 7", 3]], columns=["a", "a"]), pd.DataFrame({"a": [3, "secret 7", b"x"]})],
+    "frame", [pd.DataFrame([["secret 7", 3]], columns=["a", "a"]), pd.DataFrame({"a": [3, "secret 7", b"x"]})]
 )
 def test_what_is_no_table_is_refused_without_its_cells(frame: pd.DataFrame, schema: Any) -> None:
     settings = {"schema": schema()}

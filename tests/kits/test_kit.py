@@ -12,15 +12,7 @@ from kits.made import Made
 
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import SigningKey
-from fl_dp.kits.kit import (
-    ServerKit,
-    SiteKit,
-    accept,
-    believed,
-    new_folder,
-    new_site_kit,
-    trusted_roster,
-)
+from fl_dp.kits.kit import ServerKit, SiteKit, accept, believed, new_folder, new_site_kit, trusted_roster
 from fl_dp.kits.roster import Roster
 
 

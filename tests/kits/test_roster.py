@@ -12,14 +12,7 @@ from kits.made import Made
 
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import SigningKey
-from fl_dp.kits.roster import (
-    Roster,
-    Site,
-    expiry,
-    read_bounded,
-    read_join_request,
-    write_join_request,
-)
+from fl_dp.kits.roster import Roster, Site, expiry, read_bounded, read_join_request, write_join_request
 
 Body = dict[str, Any]
 

@@ -20,13 +20,7 @@ from fl_dp.federation.client.budgets import budget_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.forecast import (
-    ForeseenAccounts,
-    in_common,
-    mean_rounds,
-    spending_of,
-    takes_every_round,
-)
+from fl_dp.launch.forecast import ForeseenAccounts, in_common, mean_rounds, spending_of, takes_every_round
 from fl_dp.records import PROVEN, Entry, total_steps
 from fl_dp.tasks.records import load_parts
 

@@ -68,8 +68,7 @@ def test_large_images_are_scaled_by_few_made_up_ones(
 
 
 @pytest.mark.parametrize(
-    ("depth", "channels", "side"),
-    [("1", 1, 8), ("2", 1, 28), ("2", 3, 32), ("1,scaled", 3, 8)],
+    ("depth", "channels", "side"), [("1", 1, 8), ("2", 1, 28), ("2", 3, 32), ("1,scaled", 3, 8)]
 )
 def test_a_records_features_are_its_own_to_the_last_bit(depth: str, channels: int, side: int) -> None:
     x = images(40, channels, side)

@@ -137,11 +137,7 @@ def test_arrays_are_read_as_they_are(kind: str) -> None:
     assert same(found, test)
     (one,) = found.subgroups
     assert (one.full_names, one.codes.tolist()) == (told.full_names, told.codes.tolist())
-    with (
-        named_data([], None, {}, BASE)
-        if False
-        else named_data({"x": data, "y": data}, test, {"min_clients": 2, "fit_clients": 2}, BASE) as named
-    ):
+    with named_data({"x": data, "y": data}, test, {"min_clients": 2, "fit_clients": 2}, BASE) as named:
         own = config(named)
         assert len(load_parts(own)[0]) == 18
         assert same(evaluation_records(own, task_of(own)), test)

@@ -105,13 +105,10 @@ def test_a_file_is_no_folder_of_a_ledger(joined, tmp_path, capsys):
     assert joined == []
 
 
-NO_NAMES = ("a/b", "..", ".", "north ", " north", "north.", "a\\b", "a\nb", "-x", "n" * 65)
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        *((["--name", name], f"client = {name!r:.5}") for name in NO_NAMES),
+        *((["--name", name], f"client = {name!r:.5}") for name in ("a/b", "north ", "a\nb", "-x", "n" * 65)),
         (["--partition", "2/2"], "partition-id = 2: expected an integer from 0"),
         (["--partition", "2"], "--partition 2: expected K/N"),
         (["--partition", f"{'1' * 5000}/2"], "expected K/N"),

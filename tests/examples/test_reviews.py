@@ -1,10 +1,8 @@
 """The example of movie reviews, on reviews that are made up: the real ones are not shipped."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,27 +170,3 @@ def test_the_transformer_takes_what_the_example_gives_it(prepared: Path) -> None
     task, data = task_and_data("transformer", prepared)
     assert data.x.shape[1] == 32
     assert new_model(task)(data.x[:3]).shape == (3, 2)
-
-
-@pytest.fixture
-def measure() -> ModuleType:
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE / "measure.py")))  # type: ignore[return-value]
-
-
-def test_a_table_of_what_was_measured(measure: ModuleType, tmp_path: Path) -> None:
-    file = tmp_path / "measured"
-    rows = [("counts", "3", 0, 0.6), ("counts", "3", 1, 0.62), ("counts", "8", 0, 0.7)]
-    rows += [("bag", "3", 1, 0.66), ("bag", "3", 0, 0.65), ("bag", "3", 2, 0.9)]
-    names = ("model", "epsilon", "seed", "accuracy")
-    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
-    table = measure.table(measure.read(file)).splitlines()
-    assert table[2] == "| counts | not measured | 0.610 ± 0.010 (2) | 0.700 (1) | not measured |"
-    # seed by seed: 0.05 and 0.04; the third has none to be compared with
-    assert table[4] == "| above counts | not measured | +0.045 ± 0.005 (2) | not measured | not measured |"
-
-
-def test_what_is_measured_are_settings_of_a_run(measure: ModuleType, prepared: Path) -> None:
-    for name, (toml, task, tuned) in measure.MODELS.items():
-        assert set(tuned) == set(measure.EPSILONS), name
-        for settings in tuned.values():
-            task_of(config(toml, prepared, task=str(EXAMPLE / task), **settings))

@@ -95,14 +95,8 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, 
     (victim,) = {event["pid"] for event in json_lines(Path(client["events"])) if event["client"] == "1"}
     os.kill(victim, signal.SIGKILL)
     # client 1 by hand, as its operator would bring it back
-    words = [
-        "--server",
-        client["server"],
-        "--kit",
-        client["kit"],
-        "--config",
-        tmp_path / "out/clients/1.toml",
-    ]
+    settings = tmp_path / "out/clients/1.toml"
+    words = ["--server", client["server"], "--kit", client["kit"], "--config", settings]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     restarted = subprocess.Popen([sys.executable, PROJECT / "client.py", *words], **silent)
     code, out, err = finish(process)

@@ -59,10 +59,8 @@ def test_a_ledger_that_is_named_is_of_no_run_alone():
     for engine in ("ray", None):
         place = ledger_place(replace(TABLE, public_data=True), engine, Path("/var/ledger"))
         assert place.folder == Path("/var/ledger")
-        assert (
-            place.line(RunFolder(Path("/run")))
-            == "ledger in /var/ledger: what other runs have spent there is counted"
-        )
+        said = place.line(RunFolder(Path("/run")))
+        assert said == "ledger in /var/ledger: what other runs have spent there is counted"
     with pytest.raises(ConfigError, match="--ledger /var/ledger: --one-run-ledger asks"):
         check_one_choice(Path("/var/ledger"), one_run=True)
 

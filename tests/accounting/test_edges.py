@@ -138,9 +138,7 @@ def test_no_noise_is_enough_for_a_budget_of_nothing_at_a_small_delta(accountant:
 def test_calibration_refuses_in_words(
     rate: float, count: int, epsilon: float, delta: float, accountant: str
 ) -> None:
-    with pytest.raises(
-        AccountingError, match=r"No noise multiplier up to|Expected|take the accountant|is 650,"
-    ):
+    with pytest.raises(AccountingError, match=r"No noise multiplier up|Expected|take the accountant|is 650,"):
         calibrate_noise(rate, count, epsilon, delta, accountant=accountant)
 
 

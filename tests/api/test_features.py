@@ -57,9 +57,7 @@ def test_predictions_are_those_that_were_evaluated(run, data, tmp_path):
     wanted = result.model(of(test.x, "1")).argmax(dim=1)
     assert list(found["answer"]) == [test.classes[label] for label in wanted]
     assert (wanted == test.y).float().mean() == pytest.approx(measured.metrics["accuracy"], abs=1e-6)
-    with pytest.raises(
-        ConfigError, match="features = 'scatter:2': the model was trained with features = 'scatt"
-    ):
+    with pytest.raises(ConfigError, match="features = 'scatter:2': the model was trained with features = "):
         fl_dp.predict(result, {"data": data, "features": "scatter:2"})
 
 

@@ -136,10 +136,7 @@ def test_a_servers_kit_of_mixed_parts_is_refused(made: Made, tmp_path: Path) -> 
     mixed = [
         ({"tls.key": before}, r"not the key of tls\.crt"),
         ({"server.key": (other.server / "server.key").read_bytes()}, "the roster names another server's key"),
-        (
-            {name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")},
-            "of another authority",
-        ),
+        ({name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")}, "of another auth"),
         *(
             ({name: (made.folder / "authority" / name).read_bytes()}, "belongs offline, and in no kit")
             for name in ("authority.key", "ca.key")

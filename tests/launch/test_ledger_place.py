@@ -154,7 +154,5 @@ def test_a_file_is_what_it_is_and_a_folder_or_a_run_holds_one(tmp_path):
 
 def test_a_folder_without_one_is_refused_with_what_was_looked_for(tmp_path):
     (tmp_path / "ledgers").mkdir()
-    with pytest.raises(
-        ConfigError, match=r"holds no ledger; looked for .*/ledger.sqlite and .*/ledgers/ledger"
-    ):
+    with pytest.raises(ConfigError, match=r"no ledger; looked for .*/ledger.sqlite and .*/ledgers/ledger"):
         named_ledger(tmp_path)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from launch.commands import json_lines, wait_for
 
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -54,6 +55,7 @@ def accounts(folder: Path) -> list[Any]:
         return ledger.accounts()
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path):
     """Two copies of it go on from the round that was begun: that one is the same computation, and not paid
     for twice. What is paid for later has random numbers of its own in each, and is otherwise the same.

@@ -91,13 +91,3 @@ def test_from_python_it_is_the_same_config(tmp_path):
     assert whole == read_config(tmp_path / "mine.toml")
     with pytest.raises(fl_dp.errors.ConfigError, match="learning-rate: the rule chooses it"):
         fl_dp.plan(learning_rate=1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own files
-def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path):
-    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
-    result = fl_dp.simulate("mine.toml", out=tmp_path / "run", quiet=True)
-    assert result.status == "completed"
-    assert 1.98 < result.summary["federation"]["largest"] <= 2.0
-    assert result.summary["metrics"]["accuracy"] > 0.8

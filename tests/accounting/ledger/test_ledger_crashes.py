@@ -157,32 +157,6 @@ def test_a_client_that_is_killed_at_any_line_of_a_round_has_spent_what_it_releas
     assert outcomes == {0, 1}  # before the reservation was on disk, and after
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("order", list(itertools.permutations(("", "-journal"))), ids="".join)
-def test_files_copied_while_they_are_written_hold_all_that_was_released_or_are_refused(tmp_path, order):
-    """A stand-in for a loss of power. The journal is there only now and then."""
-    path = begin(tmp_path / "ledger.sqlite")
-    client, replies = start(take_rounds, path, "run")
-    moments, released, opened = random.Random(1), 0, 0
-    for number in range(100):
-        time.sleep(moments.uniform(0.0, 0.005))
-        released += received(replies)
-        copy = tmp_path / f"copy{number}"
-        for suffix in order:
-            with suppress(FileNotFoundError):
-                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
-        try:
-            spent = spent_steps(copy)
-        except LedgerError:  # refused: the files are of different moments
-            continue
-        assert spent >= released
-        opened += 1
-    client.kill()
-    assert_killed(client)
-    assert released > 0
-    assert opened > 0
-
-
 def entered(path, journal):
     """Reserve a round; the file before and after, and the journal as it was before SQLite deleted it."""
     before = path.read_bytes()

@@ -73,9 +73,7 @@ def assert_just_above(exact: float, epsilon: float, delta: float, steps: int = 1
 
 
 ONE_STEP = [
-    *product(
-        [1e-6, 1e-3, 0.1, 0.5, 0.99, 1 - 1e-9, 1.0], [0.04, 0.3, 1.0, 10.0], [1e-13, 1e-9, 1e-5, 1e-2, 0.3]
-    ),
+    *product([1e-6, 0.1, 0.99, 1 - 1e-9, 1.0], [0.04, 0.3, 1.0, 10.0], [1e-13, 1e-5, 0.3]),
     *product([1e-3, 0.5], [1e3], [1e-13, 1e-9, 1e-5]),
     *product([1 - 1e-12, 1.0], [1e4], [1e-13, 1e-9, 1e-5]),
     (1.0, 0.0325, 1e-5),  # with expm1 of 750, which overflows, were it not for its guard

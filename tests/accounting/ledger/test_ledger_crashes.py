@@ -201,7 +201,7 @@ def test_a_journal_that_is_not_on_the_disk_yet_changes_nothing(tmp_path, stages,
     """Power is lost before the journal is synced: the ledger itself was not touched."""
     spent, before, _, journal = stages
     noise = random.Random(2)
-    for cut in range(0, len(journal), 509):
+    for cut in range(0, len(journal), 1021):
         rest = noise.randbytes(len(journal) - cut) if tail == "garbage" else b""
         assert reopened(tmp_path, before, journal[:cut] + rest) == spent
 
@@ -212,7 +212,7 @@ def test_an_entry_that_is_not_whole_on_the_disk_yet_is_undone(tmp_path, stages, 
     spent, before, after, journal = stages
     assert before != after
     old = before + bytes(len(after) - len(before))
-    for cut in range(0, len(after) + 1, 509):
+    for cut in range(0, len(after) + 1, 1021):
         torn = {
             "from the front": after[:cut] + before[cut:],
             "from the end": old[:cut] + after[cut:],
@@ -226,7 +226,7 @@ def test_without_its_journal_a_torn_ledger_is_refused_or_holds_no_less(tmp_path,
     spent, before, after, _ = stages
     assert reopened(tmp_path, after, None) == spent + 1  # the entry is there once the journal is gone
     opened = 0
-    for cut in range(0, len(after) + 1, 509):
+    for cut in range(0, len(after) + 1, 1021):
         for torn in (after[:cut] + before[cut:], before[:cut] + after[cut:]):
             with suppress(LedgerError):
                 assert reopened(tmp_path, torn, None) >= spent

@@ -10,7 +10,6 @@ import torch
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import DataError
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import records_of
 from fl_dp.tasks.task import Task
@@ -83,14 +82,6 @@ def test_the_lexicon_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "lexicon.txt").read_text(encoding="utf-8") == LEXICON
 
 
-def test_without_the_lexicon_an_error_says_what_writes_it(prepared: Path) -> None:
-    (prepared / "lexicon.txt").unlink()
-    import words
-
-    with pytest.raises(DataError, match="the lexicon that prepare"):
-        words.read_lexicon(prepared / "lexicon.txt")
-
-
 def test_words_lose_common_ones_and_keep_negations(prepared: Path) -> None:
     import words
 
@@ -133,21 +124,6 @@ def test_a_bag_starts_from_the_lexicon_and_knows_no_order(prepared: Path) -> Non
     assert torch.allclose(outputs, new_model(task)(moved))
 
 
-def test_reviews_of_any_length_weigh_the_same_in_a_bag(prepared: Path) -> None:
-    """So that clipping takes as much of each: the vectors' gradient of n different words has one length."""
-    task, _ = task_and_data("bag", prepared, task=f"{EXAMPLE / 'bag.py'}:BagOfWords")
-    lengths = []
-    for count in (1, 9):
-        model, tokens = new_model(task), torch.zeros(1, 96, dtype=torch.int64)
-        tokens[0, :count] = torch.arange(7, 7 + count)
-        torch.nn.functional.cross_entropy(model(tokens), torch.tensor([1])).backward()
-        gradient = model.get_parameter("words.weight").grad
-        assert gradient is not None
-        lengths.append(float(gradient.norm()))
-    assert lengths[0] == pytest.approx(lengths[1])
-    assert lengths[0] == pytest.approx(0.5 * 2**0.5 * 4)
-
-
 @pytest.mark.parametrize("name", ["Counts", "CountsFromLexicon"])
 def test_sums_of_weights_are_a_regression_on_counts(prepared: Path, name: str) -> None:
     task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:{name}")
@@ -158,12 +134,6 @@ def test_sums_of_weights_are_a_regression_on_counts(prepared: Path, name: str) -
     counts.scatter_add_(1, data.x, torch.ones(data.x.shape))
     counts[:, 0] = 0
     assert torch.allclose(model(data.x), counts @ table, atol=1e-5)
-
-
-def test_counts_may_start_from_the_lexicon(prepared: Path) -> None:
-    task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:CountsFromLexicon")
-    apart = new_model(task)(data.x).diff().flatten()
-    assert torch.allclose(apart, (data.y == 1) * 1.5 * 2.7 / 4)
 
 
 def test_the_transformer_takes_what_the_example_gives_it(prepared: Path) -> None:

@@ -61,9 +61,8 @@ def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     assert set(rounds(tmp_path / "b")[0]["clients"]) == {"0", "1"}
 
 
-@pytest.mark.parametrize(
-    "words", [[], pytest.param(["--simulate"], marks=pytest.mark.slow)], ids=["deployed", "simulated"]
-)
+@pytest.mark.slow
+@BOTH_WAYS
 def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     process = start(tmp_path, *words, "--set", "round-timeout=600", "2", "2", "2", "500")
     wait_for(lambda: rounds(tmp_path))

@@ -48,18 +48,8 @@ def epsilon_or_refusal(entry: Entry, delta: float, accountant: str) -> float | N
     return None
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_a_number_or_words(accountant: str) -> None:
-    @settings(max_examples=EXAMPLES[accountant], deadline=None)
-    @given(rate=rates, noise=noises, count=steps, delta=deltas)
-    def check(rate: float, noise: float, count: int, delta: float) -> None:
-        epsilon_or_refusal(Entry(rate, noise, count), delta, accountant)
-
-    check()
-
-
 @pytest.mark.parametrize("accountant", BOUNDS)
-def test_the_order_is_kept(accountant: str) -> None:
+def test_there_is_a_number_or_words_and_the_order_is_kept(accountant: str) -> None:
     @settings(max_examples=EXAMPLES[accountant], deadline=None)
     @given(*[st.tuples(one, one) for one in (rates, noises, steps, deltas)])
     def check(rate: Floats, noise: Floats, count: tuple[int, int], delta: Floats) -> None:

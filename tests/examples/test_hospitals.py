@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 from launch.commands import fl_dp
 
 from fl_dp.config.client import ClientConfig
@@ -17,14 +16,12 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.prepare import prepare
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.launch.preflight import check_choices, check_server
 from fl_dp.launch.request import read_config
-from fl_dp.launch.site_models import measured
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.tasks.description import describe
-from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import load_part, records_of, train_records
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.records import load_part, records_of
 
 HERE = Path(__file__).parents[2] / "examples" / "hospitals"
 SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), "switzerland": (30, 16)}
@@ -74,19 +71,6 @@ def test_each_client_of_a_run_is_a_hospital(config: RunConfig) -> None:
     assert [len(one) for one in parts] == [SIZES[name][0] for name in sorted(SIZES)]
 
 
-def test_test_records_tell_sex_age_and_hospital_apart(task_file: ModuleType) -> None:
-    whole = task_file.together([part(task_file, name, "test") for name in SIZES], list(SIZES))
-    counts = {}
-    for one in whole.subgroups:
-        in_each = torch.bincount(one.codes, minlength=len(one.labels)).tolist()
-        counts |= dict(zip(one.full_names, in_each, strict=True))
-    assert counts["sex = women"] + counts["sex = men"] == len(whole)
-    assert sum(counts[f"age = {name}"] for name in ("under 50", "50 to under 60", "60 and over")) == len(
-        whole
-    )
-    assert [counts[f"hospital = {name}"] for name in SIZES] == [test for _, test in SIZES.values()]
-
-
 def of_one(name: str) -> ClientConfig:
     data = f"csv:examples/hospitals/data/{name}.data"
     return ClientConfig(client=name, ledger="l", task="examples/hospitals/task.py", data=data)
@@ -95,18 +79,6 @@ def of_one(name: str) -> ClientConfig:
 def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConfig) -> None:
     assert len(load_part(of_one("hungary"))) == SIZES["hungary"][0]
     assert task_identity(of_one("hungary")) == task_identity(config) != ""
-
-
-@pytest.mark.parametrize(("name", "told"), [("cleveland", True), ("switzerland", False)])
-def test_a_hospital_reads_of_its_own_subgroups_unless_they_are_few(
-    name: str, told: bool, config: RunConfig
-) -> None:
-    """On its console: all of Switzerland's test records are 16."""
-    own = of_one(name)
-    train_records(own)  # the task then knows its data's form
-    words = measured(own, state_arrays(new_model(task_of(own))), "a model")
-    assert ("accuracy-per-subgroup[sex = women] n/a" not in words) is told
-    assert "accuracy-per-subgroup[sex = women] " in words
 
 
 def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:

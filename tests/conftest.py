@@ -2,6 +2,7 @@
 little memory.
 """
 
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ settings.register_profile("long", max_examples=1000, deadline=None, print_blob=T
 settings.load_profile("steady")
 
 sys.path.append(str(Path(__file__).parents[1]))  # behind the fl_dp that is tested
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads of several processes would wait for one another's cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,11 +30,6 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> str:
     return entry.name
 
 
-def test_every_accountant_of_ours_answers_for_itself() -> None:
-    for name in choices.ACCOUNTANTS.built_in():
-        assert accountant.find_accountant(name).compute((Entry(0.1, 2.0, 10),), 1e-5) > 0.0
-
-
 def test_one_that_is_no_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     unproven = Accountant(lambda entries, delta: 0.25, upper_bound=False)
     found = accountant.find_accountant

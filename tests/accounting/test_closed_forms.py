@@ -67,22 +67,13 @@ def exact_epsilon(entry: Entry, delta: float) -> float:
     return float(high)
 
 
-def test_the_closed_forms_are_one_where_they_meet() -> None:
-    for epsilon in (0.0, 0.3, 4.0):
-        one, noise, at = mp.mpf(1), mp.mpf(2) / 3, mp.mpf(epsilon)
-        assert mp.almosteq(gaussian_delta(noise, at), removal_delta(one, noise, at))
-        assert mp.almosteq(gaussian_delta(noise, at), addition_delta(one, noise, at))
-
-
 def assert_just_above(exact: float, epsilon: float, delta: float, steps: int = 1) -> None:
     above = TINY_DELTA if delta < 1e-9 else MILLION if steps == 1_000_000 else TIGHT
     assert exact <= epsilon <= exact * (1 + above) + SLACK
 
 
 ONE_STEP = [
-    *product(
-        [1e-6, 1e-3, 0.1, 0.5, 0.99, 1 - 1e-9, 1.0], [0.04, 0.3, 1.0, 10.0], [1e-13, 1e-9, 1e-5, 1e-2, 0.3]
-    ),
+    *product([1e-6, 0.1, 0.99, 1 - 1e-9, 1.0], [0.04, 0.3, 1.0, 10.0], [1e-13, 1e-5, 0.3]),
     *product([1e-3, 0.5], [1e3], [1e-13, 1e-9, 1e-5]),
     *product([1 - 1e-12, 1.0], [1e4], [1e-13, 1e-9, 1e-5]),
     (1.0, 0.0325, 1e-5),  # with expm1 of 750, which overflows, were it not for its guard
@@ -126,16 +117,7 @@ def test_deltas_err_by_no_more_than_they_say(rate: float, noise: float) -> None:
     """PLD pays for `evaluation_error`. With exponentials of large numbers a delta came out 2e-5 too low."""
     step = StepLoss(rate, noise)
     q, s = mp.mpf(rate), mp.mpf(noise)
-    for deviations in (
-        -8.0,
-        -3.1,
-        -1.2,
-        -0.53,
-        0.07,
-        0.53,
-        1.7,
-        4.0,
-    ):  # from either bell; most count within 2
+    for deviations in (-8.0, -3.1, -1.2, -0.53, 0.07, 0.53, 1.7, 4.0):  # from either bell; most within 2
         size = abs(float(step.loss(deviations * noise + (deviations > 0.0))))
         at = mp.mpf(size)
         removal, addition = removal_delta(q, s, at), addition_delta(q, s, at)

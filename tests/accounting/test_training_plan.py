@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_dp.accounting.training_plan import (
-    ENOUGH,
-    planned_participations,
-    steps_of_epochs,
-)
+from fl_dp.accounting.training_plan import ENOUGH, planned_participations, steps_of_epochs
 
 
 def test_epochs_are_rounded_up_to_steps():

@@ -11,7 +11,6 @@ import torch
 from typer.testing import CliRunner
 
 import fl_dp
-from fl_dp.api.exporting import export
 from fl_dp.api.predicting import write_predictions
 from fl_dp.cli.main import app
 from fl_dp.config.client import ClientConfig
@@ -58,9 +57,7 @@ def test_predictions_are_those_that_were_evaluated(run, data, tmp_path):
     wanted = result.model(of(test.x, "1")).argmax(dim=1)
     assert list(found["answer"]) == [test.classes[label] for label in wanted]
     assert (wanted == test.y).float().mean() == pytest.approx(measured.metrics["accuracy"], abs=1e-6)
-    with pytest.raises(
-        ConfigError, match="features = 'scatter:2': the model was trained with features = 'scatt"
-    ):
+    with pytest.raises(ConfigError, match="features = 'scatter:2': the model was trained with features = "):
         fl_dp.predict(result, {"data": data, "features": "scatter:2"})
 
 
@@ -90,18 +87,6 @@ def test_an_export_says_that_its_inputs_are_features(run, tmp_path):
     assert card["form"]["input_shape"] == [9, 4, 4]
     records = torch.randint(0, 256, (2, 1, 8, 8), dtype=torch.uint8)
     assert torch.equal(fl_dp.encode(tmp_path / "out" / "card.json", records), of(records, "1"))
-
-
-def test_onnx_holds_the_model_behind_the_features(run, tmp_path):
-    for name in ("onnx", "onnxscript", "onnxruntime"):
-        pytest.importorskip(name)
-    import onnxruntime
-
-    result = fl_dp.load_run(run)
-    session = onnxruntime.InferenceSession(export(result, "onnx", tmp_path / "onnx"))
-    inputs = torch.randn(3, 9, 4, 4)
-    (found,) = session.run(None, {"inputs": inputs.numpy()})
-    torch.testing.assert_close(torch.from_numpy(found), result.model(inputs).detach(), atol=1e-4, rtol=1e-4)
 
 
 def test_training_checking_evaluating_and_clients_files_see_one_form(data, tmp_path):

@@ -137,11 +137,7 @@ def test_arrays_are_read_as_they_are(kind: str) -> None:
     assert same(found, test)
     (one,) = found.subgroups
     assert (one.full_names, one.codes.tolist()) == (told.full_names, told.codes.tolist())
-    with (
-        named_data([], None, {}, BASE)
-        if False
-        else named_data({"x": data, "y": data}, test, {"min_clients": 2, "fit_clients": 2}, BASE) as named
-    ):
+    with named_data({"x": data, "y": data}, test, {"min_clients": 2, "fit_clients": 2}, BASE) as named:
         own = config(named)
         assert len(load_parts(own)[0]) == 18
         assert same(evaluation_records(own, task_of(own)), test)
@@ -181,8 +177,7 @@ def test_test_records_apart_are_those_that_the_schema_says_are(schema: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "frame",
-    [pd.DataFrame([["secret 7", 3]], columns=["a", "a"]), pd.DataFrame({"a": [3, "secret 7", b"x"]})],
+    "frame", [pd.DataFrame([["secret 7", 3]], columns=["a", "a"]), pd.DataFrame({"a": [3, "secret 7", b"x"]})]
 )
 def test_what_is_no_table_is_refused_without_its_cells(frame: pd.DataFrame, schema: Any) -> None:
     settings = {"schema": schema()}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import fl_dp
 from fl_dp.api.exporting import export
-from fl_dp.api.predicting import write_predictions
+from fl_dp.api.predicting import disarmed, write_predictions
 from fl_dp.errors import ConfigError, DataError
 
 X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
@@ -140,3 +140,25 @@ def test_the_card_of_an_exported_model_is_enough_to_make_its_inputs(make_run, tm
     np.testing.assert_allclose(inputs, [[-0.98, -0.98, -0.4], [0.0, 0.0, 0.0]], atol=1e-6)
     with pytest.raises(ConfigError, match=r"expected the card\.json"):
         fl_dp.encode(tmp_path / "t.csv", frame)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "=1+1", "+cmd", "+1+1", "+5", "-x", "-1+cmd", "-", "-1_0", "@SUM(A1)", "\tx", "\t=1", "\r=1", "  =1",
+        " -1", "-1\n",
+    ],
+)  # fmt: skip
+def test_formulas_are_disarmed(cell: str) -> None:
+    assert disarmed(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("", ""), (None, ""), (True, "true"), (-2, "-2"), (float("inf"), "inf"), (float("-inf"), "-inf"),
+        ("-1.5", "-1.5"), ("-1.5e-3", "-1.5e-3"), ("1e-05", "1e-05"), ("a=b", "a=b"), ("NOT PRIVATE",) * 2,
+    ],
+)  # fmt: skip
+def test_numbers_and_words_stay(value: object, cell: str) -> None:
+    assert disarmed(value) == cell

@@ -129,14 +129,10 @@ def test_only_whole_keys_before_an_equals_sign_are_named():
 def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file):
     with pytest.raises(ConfigError, match=r"^--set: fit-clients = 4: expected at most clients = 3\.$"):
         read_request(file, settings=["fit-clients=4"])
-    with pytest.raises(
-        ConfigError, match=r"^--set: fit-clients = 4: expected at most NBCLIENTS \(clients\) = 2"
-    ):
+    with pytest.raises(ConfigError, match=r"^--set: fit-clients = 4: expected at most NBCLIENTS \(clients\)"):
         read_request(file, ["2"], settings=["fit-clients=4"])
     file.write_text("rounds = 5\n\nparticipations = 4\n")
-    with pytest.raises(
-        ConfigError, match=r"run\.toml, line 3: participations = 4: expected .* rounds = 2\.$"
-    ):
+    with pytest.raises(ConfigError, match=r"run\.toml, line 3: participations = 4: .* rounds = 2\.$"):
         read_request(file, settings=["rounds=2"])
 
 

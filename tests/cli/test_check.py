@@ -39,9 +39,6 @@ def test_its_words_are_those_of_run_and_the_config_may_stand_first(asked, words)
     ("words", "expected"),
     [
         (["run.toml", "--config", "x.toml"], "--config x.toml: run.toml is a second config"),
-        (["absent.toml"], "absent.toml: no such config file"),
-        (["run.toml", "-1"], "NBCLIENTS (clients) = -1"),
-        (["--simulat"], "--simulat: no such option"),
         (["--ray-address", "auto"], "--ray-address auto: works only in a simulation"),
         (["--set", "round=1"], "did you mean rounds?"),
     ],

@@ -27,9 +27,7 @@ def test_the_ledger_of_a_file_is_a_file_and_not_the_folder_of_the_option(tmp_pat
     file = tmp_path / "client.toml"
     for ledger in ("ledger3", "of.north/"):
         file.write_text(f'data = "digits"\nledger = "{ledger}"\n')
-        with pytest.raises(
-            ConfigError, match=f"in .sqlite; name {ledger.strip('/')}/ledger.sqlite. If there is"
-        ):
+        with pytest.raises(ConfigError, match=f"in .sqlite; name {ledger.strip('/')}/ledger.sqlite"):
             own_settings(file, {}, (), None)
     assert own_settings(file, {}, ["ledger=here.sqlite"], None).ledger == "here.sqlite"
 

@@ -49,10 +49,7 @@ def test_without_a_terminal_the_authority_is_named(authority, capsys):
         (accept, "name the authority that you trust: --authority KEY"),
         ([*accept, "--authority", "0" * 64], "signed by another authority"),
         ([*accept, "--authority", "me"], "expected 64 digits"),
-        (
-            ["accept", "fed/roster.json", "--kit", "empty"],
-            "a site first makes its own with fl-dp join-request",
-        ),
+        (["accept", "fed/roster.json", "--kit", "empty"], "makes its own with fl-dp join-request"),
     ):
         assert run_command(app, words) == 2
         assert said in capsys.readouterr().err

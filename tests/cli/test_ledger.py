@@ -55,7 +55,7 @@ COMMANDS = pytest.mark.parametrize(
 
 @COMMANDS
 def test_each_command_takes_a_runs_folder(words, path, tmp_path, capsys):
-    """Or its ledgers': tests/launch/test_named_ledger.py."""
+    """Or its ledgers': tests/launch/test_ledger_place.py."""
     (tmp_path / "run" / "ledgers").mkdir(parents=True)
     path.rename(tmp_path / "run" / "ledgers" / path.name)
     assert ledger(words[0], tmp_path / "run", *words[1:]) == 0
@@ -72,11 +72,6 @@ def test_a_ledger_that_is_not_there_is_not_begun_and_help_is_readable(words, tmp
     out = capsys.readouterr().out
     assert "[required]" in out
     assert "\\" not in out
-
-
-def test_without_a_command_help_is_printed(capsys):
-    assert ledger() == 0
-    assert "retire" in capsys.readouterr().out
 
 
 def test_a_broken_ledger_is_named_with_its_entry(path, capsys):

@@ -68,9 +68,7 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path):
         (["--data", "digts"], "--data: data = 'digts'"),
         (["--epsilon", "3", "--set", "epsilon=2"], "epsilon = 3.0: given twice"),
         (["--set", "learning-rate=1"], "learning-rate: the rule chooses it"),
-        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule works only for"),
         (["--rounds", "0"], "rounds = 0"),
-        (["--passes", "0"], "passes = 0"),
         (["--set", "aggregation=secure"], "members = 2: expected 3 to 100 in a secure sum"),
         (["--config", "absent.toml"], "absent.toml: no such config file"),
         (["--out", "nowhere/new.toml"], "nowhere/new.toml: cannot be written: there is no folder nowhere"),
@@ -93,13 +91,3 @@ def test_from_python_it_is_the_same_config(tmp_path):
     assert whole == read_config(tmp_path / "mine.toml")
     with pytest.raises(fl_dp.errors.ConfigError, match="learning-rate: the rule chooses it"):
         fl_dp.plan(learning_rate=1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own files
-def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path):
-    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
-    result = fl_dp.simulate("mine.toml", out=tmp_path / "run", quiet=True)
-    assert result.status == "completed"
-    assert 1.98 < result.summary["federation"]["largest"] <= 2.0
-    assert result.summary["metrics"]["accuracy"] > 0.8

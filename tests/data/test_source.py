@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.choices import SOURCES
-from fl_dp.data.source import Source, absolute_name, load_data
+from fl_dp.data.source import absolute_name, load_data
 from fl_dp.errors import ConfigError, DataError
 
 
@@ -35,12 +34,6 @@ def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pyt
 def test_an_unknown_name_or_argument_is_refused(name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"data = '{name}': {words}"):
         load_data(name, Path("data"), "train")
-
-
-@pytest.mark.parametrize("name", SOURCES.built_in())
-def test_every_file_has_its_descriptor(name: str) -> None:
-    source = SOURCES.load(name, Source)
-    assert source.argument or not source.is_path
 
 
 def test_only_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 from launch.commands import fl_dp
 
 from fl_dp.config.client import ClientConfig
@@ -17,14 +16,12 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.prepare import prepare
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.launch.preflight import check_choices, check_server
 from fl_dp.launch.request import read_config
-from fl_dp.launch.site_models import measured
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.tasks.description import describe
-from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import load_part, records_of, train_records
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.records import load_part, records_of
 
 HERE = Path(__file__).parents[2] / "examples" / "hospitals"
 SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), "switzerland": (30, 16)}
@@ -74,19 +71,6 @@ def test_each_client_of_a_run_is_a_hospital(config: RunConfig) -> None:
     assert [len(one) for one in parts] == [SIZES[name][0] for name in sorted(SIZES)]
 
 
-def test_test_records_tell_sex_age_and_hospital_apart(task_file: ModuleType) -> None:
-    whole = task_file.together([part(task_file, name, "test") for name in SIZES], list(SIZES))
-    counts = {}
-    for one in whole.subgroups:
-        in_each = torch.bincount(one.codes, minlength=len(one.labels)).tolist()
-        counts |= dict(zip(one.full_names, in_each, strict=True))
-    assert counts["sex = women"] + counts["sex = men"] == len(whole)
-    assert sum(counts[f"age = {name}"] for name in ("under 50", "50 to under 60", "60 and over")) == len(
-        whole
-    )
-    assert [counts[f"hospital = {name}"] for name in SIZES] == [test for _, test in SIZES.values()]
-
-
 def of_one(name: str) -> ClientConfig:
     data = f"csv:examples/hospitals/data/{name}.data"
     return ClientConfig(client=name, ledger="l", task="examples/hospitals/task.py", data=data)
@@ -95,18 +79,6 @@ def of_one(name: str) -> ClientConfig:
 def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConfig) -> None:
     assert len(load_part(of_one("hungary"))) == SIZES["hungary"][0]
     assert task_identity(of_one("hungary")) == task_identity(config) != ""
-
-
-@pytest.mark.parametrize(("name", "told"), [("cleveland", True), ("switzerland", False)])
-def test_a_hospital_reads_of_its_own_subgroups_unless_they_are_few(
-    name: str, told: bool, config: RunConfig
-) -> None:
-    """On its console: all of Switzerland's test records are 16."""
-    own = of_one(name)
-    train_records(own)  # the task then knows its data's form
-    words = measured(own, state_arrays(new_model(task_of(own))), "a model")
-    assert ("accuracy-per-subgroup[sex = women] n/a" not in words) is told
-    assert "accuracy-per-subgroup[sex = women] " in words
 
 
 def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:
@@ -161,30 +133,12 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     command = [sys.executable, str(HERE / "measure.py"), "--seeds", "2"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1])
     assert result.returncode == 0, result.stderr
-    first, rest = _before(result.stdout, "| accuracy together | no privacy")
-    by_part, in_sums = _before(rest, "| epsilon | alone | fedavg local noise")
-    parts = by_part.strip().splitlines()
-    rows = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
-    auroc = {row[0].strip("| "): float(row[2].split()[0]) for row in rows[1:]}
+    rows = [line.split(" | ") for line in result.stdout.splitlines() if line.startswith("| ")]
+    auroc = {row[0].strip("| "): float(row[2].split()[0]) for row in rows[1:6]}
     assert auroc["no privacy"] > 0.82
     assert auroc["5.0"] > 0.79
     assert auroc["1.0"] > 0.78
     assert auroc["0.1"] > 0.55
-    told = {line.split(" | ")[0].strip("| "): line for line in parts[2:-1]}
-    assert {"all", "none", "disease", "sex = women", "age = 60 and over", "hospital = hungary"} <= told.keys()
-    assert not told.keys() & {"hospital = switzerland", "hospital = long_beach"}  # of the first, 16 records
-    assert parts[-1].startswith("| the worst minus all | -")
-    for line in in_sums.strip().splitlines()[2:]:
-        _, alone, local, _, secure, *_ = (cell.split()[0] for cell in line.strip("| ").split(" | "))
-        assert float(secure) > float(local) - 0.01  # at epsilon 0.1 above it, by six points over 20 seeds
-        assert float(alone) > 0.1
-    assert float(secure) > float(local) > 0.5
-
-
-def _before(text: str, mark: str) -> tuple[str, str]:
-    """What stands before the mark, and the rest with it."""
-    start = text.index(mark)
-    return text[:start], text[start:]
 
 
 def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path) -> None:

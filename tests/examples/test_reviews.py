@@ -1,10 +1,8 @@
 """The example of movie reviews, on reviews that are made up: the real ones are not shipped."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ import torch
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import DataError
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import records_of
 from fl_dp.tasks.task import Task
@@ -85,14 +82,6 @@ def test_the_lexicon_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "lexicon.txt").read_text(encoding="utf-8") == LEXICON
 
 
-def test_without_the_lexicon_an_error_says_what_writes_it(prepared: Path) -> None:
-    (prepared / "lexicon.txt").unlink()
-    import words
-
-    with pytest.raises(DataError, match="the lexicon that prepare"):
-        words.read_lexicon(prepared / "lexicon.txt")
-
-
 def test_words_lose_common_ones_and_keep_negations(prepared: Path) -> None:
     import words
 
@@ -135,21 +124,6 @@ def test_a_bag_starts_from_the_lexicon_and_knows_no_order(prepared: Path) -> Non
     assert torch.allclose(outputs, new_model(task)(moved))
 
 
-def test_reviews_of_any_length_weigh_the_same_in_a_bag(prepared: Path) -> None:
-    """So that clipping takes as much of each: the vectors' gradient of n different words has one length."""
-    task, _ = task_and_data("bag", prepared, task=f"{EXAMPLE / 'bag.py'}:BagOfWords")
-    lengths = []
-    for count in (1, 9):
-        model, tokens = new_model(task), torch.zeros(1, 96, dtype=torch.int64)
-        tokens[0, :count] = torch.arange(7, 7 + count)
-        torch.nn.functional.cross_entropy(model(tokens), torch.tensor([1])).backward()
-        gradient = model.get_parameter("words.weight").grad
-        assert gradient is not None
-        lengths.append(float(gradient.norm()))
-    assert lengths[0] == pytest.approx(lengths[1])
-    assert lengths[0] == pytest.approx(0.5 * 2**0.5 * 4)
-
-
 @pytest.mark.parametrize("name", ["Counts", "CountsFromLexicon"])
 def test_sums_of_weights_are_a_regression_on_counts(prepared: Path, name: str) -> None:
     task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:{name}")
@@ -162,37 +136,7 @@ def test_sums_of_weights_are_a_regression_on_counts(prepared: Path, name: str) -
     assert torch.allclose(model(data.x), counts @ table, atol=1e-5)
 
 
-def test_counts_may_start_from_the_lexicon(prepared: Path) -> None:
-    task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:CountsFromLexicon")
-    apart = new_model(task)(data.x).diff().flatten()
-    assert torch.allclose(apart, (data.y == 1) * 1.5 * 2.7 / 4)
-
-
 def test_the_transformer_takes_what_the_example_gives_it(prepared: Path) -> None:
     task, data = task_and_data("transformer", prepared)
     assert data.x.shape[1] == 32
     assert new_model(task)(data.x[:3]).shape == (3, 2)
-
-
-@pytest.fixture
-def measure() -> ModuleType:
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE / "measure.py")))  # type: ignore[return-value]
-
-
-def test_a_table_of_what_was_measured(measure: ModuleType, tmp_path: Path) -> None:
-    file = tmp_path / "measured"
-    rows = [("counts", "3", 0, 0.6), ("counts", "3", 1, 0.62), ("counts", "8", 0, 0.7)]
-    rows += [("bag", "3", 1, 0.66), ("bag", "3", 0, 0.65), ("bag", "3", 2, 0.9)]
-    names = ("model", "epsilon", "seed", "accuracy")
-    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
-    table = measure.table(measure.read(file)).splitlines()
-    assert table[2] == "| counts | not measured | 0.610 ± 0.010 (2) | 0.700 (1) | not measured |"
-    # seed by seed: 0.05 and 0.04; the third has none to be compared with
-    assert table[4] == "| above counts | not measured | +0.045 ± 0.005 (2) | not measured | not measured |"
-
-
-def test_what_is_measured_are_settings_of_a_run(measure: ModuleType, prepared: Path) -> None:
-    for name, (toml, task, tuned) in measure.MODELS.items():
-        assert set(tuned) == set(measure.EPSILONS), name
-        for settings in tuned.values():
-            task_of(config(toml, prepared, task=str(EXAMPLE / task), **settings))

@@ -8,13 +8,7 @@ import pytest
 from cryptography import x509
 
 from fl_dp.errors import ConfigError
-from fl_dp.kits.certificates import (
-    check_in_time,
-    check_pair,
-    load_certificate,
-    make_authority,
-    make_server,
-)
+from fl_dp.kits.certificates import check_in_time, check_pair, load_certificate, make_authority, make_server
 
 
 def pair(folder: Path, names: list[str], days: float = 365, of: float = 3650) -> Path:

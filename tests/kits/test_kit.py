@@ -17,6 +17,7 @@ from fl_dp.kits.kit import (
     SiteKit,
     accept,
     believed,
+    ending,
     new_folder,
     new_site_kit,
     trusted_roster,
@@ -29,13 +30,8 @@ def test_a_site_is_who_its_key_is(made: Made) -> None:
     assert kit.name == "north"
     assert kit.roster.site_of(kit.key.public) is not None
     assert ServerKit.load(made.server).roster == kit.roster
-    for folder, words in (
-        (made.server, ("fl-dp server --kit . --config", "Secret:      server.key, tls.key.")),
-        (made.kit("north"), ("fl-dp client --kit . --data", "Secret:      site.key.", "north.join.json")),
-    ):
-        text = (folder / "README.txt").read_text()
-        assert all(word in text for word in words)
-        assert "goes on with it by itself" in text
+    for folder, secret in ((made.server, "server.key, tls.key."), (made.kit("north"), "site.key.")):
+        assert f"Secret:      {secret}" in (folder / "README.txt").read_text()
 
 
 def test_an_old_kit_that_is_replayed_is_refused(made: Made) -> None:
@@ -140,10 +136,7 @@ def test_a_servers_kit_of_mixed_parts_is_refused(made: Made, tmp_path: Path) -> 
     mixed = [
         ({"tls.key": before}, r"not the key of tls\.crt"),
         ({"server.key": (other.server / "server.key").read_bytes()}, "the roster names another server's key"),
-        (
-            {name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")},
-            "of another authority",
-        ),
+        ({name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")}, "of another auth"),
         *(
             ({name: (made.folder / "authority" / name).read_bytes()}, "belongs offline, and in no kit")
             for name in ("authority.key", "ca.key")
@@ -206,3 +199,19 @@ def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: M
         SiteKit.load(made.server)
     with pytest.raises(ConfigError, match=r"is a folder; name the file in it: .*north.*/roster\.json\."):
         Roster.read(made.kit("north"))
+
+
+def test_what_ends_within_30_days_is_said(made: Made) -> None:
+    now = datetime.now(UTC)
+    site, server = SiteKit.load(made.kit("north")), ServerKit.load(made.server)
+    assert ending(site) == ending(server) == ()
+    assert ending(server, now + timedelta(days=334)) == ()
+    soon = now + timedelta(days=336)
+    assert [line.split(" ends on ")[0] for line in ending(server, soon)] == [
+        "the roster",
+        "the server's certificate",
+    ]
+    assert len(ending(site, soon)) == 1
+    assert f"{now + timedelta(days=365):%Y-%m-%d}, in 28 days" in ending(site, soon)[0]
+    late = ending(site, now + timedelta(days=3640))
+    assert any("the authority's certificate" in line for line in late)

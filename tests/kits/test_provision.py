@@ -11,7 +11,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.kits import certificates, keys, kit, readme
 from fl_dp.kits import roster as rosters
 from fl_dp.kits.kit import ServerKit, SiteKit, accept, new_site_kit
-from fl_dp.kits.provision import Wishes, provision, with_site
+from fl_dp.kits.provision import Wishes, loopback_server, loopback_site, provision, with_site
 from fl_dp.kits.roster import Roster, Site
 
 GOOD = 'federation = "hospitals"\naddresses = ["fl.example.org:9092"]\n'
@@ -157,3 +157,20 @@ def test_only_the_servers_key_and_certificate_are_made_here(made: Made) -> None:
     assert all(site != path.read_bytes() for path in made.folder.rglob("*") if path.is_file())
     assert SiteKit.load(made.kit("north")).name == "north"
     assert all(path.stat().st_mode & 0o077 == 0 for path in made.folder.rglob("*") if path.suffix == ".key")
+
+
+def test_keys_are_made_once(tmp_path: Path) -> None:
+    server = loopback_server(tmp_path / "keys", 9092)
+    assert server.roster.addresses == ("127.0.0.1:9092",)
+    north = loopback_site(tmp_path / "keys", "north")
+    assert loopback_site(tmp_path / "keys", "north").key.public == north.key.public
+    again = loopback_server(tmp_path / "keys", 9092)
+    assert again.key.public == server.key.public
+    assert again.roster.site_of(north.key.public) is not None
+    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
+
+
+def test_one_that_was_stopped_is_made_whole(tmp_path: Path) -> None:
+    loopback_server(tmp_path, 9092)
+    (tmp_path / "server" / "trusted.json").unlink()  # the last file that it writes
+    assert loopback_server(tmp_path, 9092).roster.federation == "loopback"

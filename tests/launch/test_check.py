@@ -120,8 +120,6 @@ def test_several_mistakes_are_told_at_once(tmp_path, capsys):
     ("change", "words"),
     [
         ({"data": "digts"}, "did you mean digits?"),
-        ({"model": "lenet-gn"}, "model"),
-        ({"optimizer": "adm"}, "did you mean adam?"),
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),
         ({"task": "nowhere.py"}, "nowhere.py"),
     ],
@@ -212,13 +210,11 @@ def test_all_that_training_would_refuse_of_a_task_is_told(tmp_path):
     assert "300 records, numbers of shape (4,) to 3 classes" in found.notes
 
 
-@pytest.mark.parametrize(("metric", "problems"), [("y.double().mean()", 0), ("x / None", 1)])
-def test_a_metric_of_ones_own_is_tried(metric, problems, tmp_path):
+def test_a_metric_of_ones_own_is_tried(tmp_path):
     text = TASK.replace("nn.BatchNorm1d(8)", "nn.Tanh()")
-    (tmp_path / "own.py").write_text(f"{text}\n    metrics = (lambda x, y: {metric},)\n")
-    found = checked(replace(CONFIG, task="own.py"))
-    assert len(found.problems) == problems
-    assert all("metrics of the task (<lambda>)" in one for one in found.problems)
+    (tmp_path / "own.py").write_text(f"{text}\n    metrics = (lambda x, y: x / None,)\n")
+    (problem,) = checked(replace(CONFIG, task="own.py")).problems
+    assert "metrics of the task (<lambda>)" in problem
 
 
 @pytest.mark.parametrize(("width", "problems"), [(4, 0), (3, 1)])

@@ -61,6 +61,7 @@ def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     assert set(rounds(tmp_path / "b")[0]["clients"]) == {"0", "1"}
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     process = start(tmp_path, *words, "--set", "round-timeout=600", "2", "2", "2", "500")
@@ -72,6 +73,7 @@ def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     assert processes_with(str(tmp_path / "out")) == []
 
 
+@pytest.mark.slow
 def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path):
     words = shlex.split(f"--ledger {tmp_path}/ledgers 2 2 2 8 64 64 0.5 2.0 1.0 1.0")
     code, out, err = finish(start(tmp_path / "a", *words, "--set", "local-epochs=1"))
@@ -95,14 +97,8 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, 
     (victim,) = {event["pid"] for event in json_lines(Path(client["events"])) if event["client"] == "1"}
     os.kill(victim, signal.SIGKILL)
     # client 1 by hand, as its operator would bring it back
-    words = [
-        "--server",
-        client["server"],
-        "--kit",
-        client["kit"],
-        "--config",
-        tmp_path / "out/clients/1.toml",
-    ]
+    settings = tmp_path / "out/clients/1.toml"
+    words = ["--server", client["server"], "--kit", client["kit"], "--config", settings]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     restarted = subprocess.Popen([sys.executable, PROJECT / "client.py", *words], **silent)
     code, out, err = finish(process)
@@ -117,6 +113,7 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, 
         assert total_steps(ledger.spent("digits, part 1/3 (iid, seed 0)")) == states[-1]["steps"] > steps
 
 
+@pytest.mark.slow
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     words = ("--ledger", str(tmp_path / "ledgers"), "--set")
     code, _, err = finish(start(tmp_path / "one", *words, "rounds=1", "--set", "privacy=off"))

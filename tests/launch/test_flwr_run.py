@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flwr.app import Context, RecordDict
 from launch.commands import processes_with
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.clients import client_config, write_client_file
+from fl_dp.launch.flwr_run import settings_of
 
 ROOT = Path(__file__).parents[2]
 PORT = 39091  # of Flower's local SuperLink, whatever one does
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -30,6 +35,7 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
         os.kill(pid, signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, flower_home):
     clone = tmp_path / "clone"
     clone.mkdir()
@@ -55,3 +61,32 @@ def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, f
     assert summary["accuracy"] >= 0.85
     assert 0 < summary["epsilon"] <= 3.0
     assert not (flower_home / "runtime-envs").exists()
+
+
+def context(config: RunConfig, part: int, parts: int) -> Context:
+    node = {"partition-id": part, "num-partitions": parts}
+    return Context(run_id=7, node_id=1, node_config=node, state=RecordDict(), run_config=config.to_flat())
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_they_follow_from_the_run_config(tmp_path):
+    settings = settings_of(context(RunConfig(epsilon=1.25, model="tanh-cnn"), 1, 2))
+    assert (settings.client, settings.partition_id, settings.num_partitions) == ("1", 1, 2)
+    assert (settings.epsilon, settings.model) == (1.25, "tanh-cnn")
+    assert settings.ledger == str(tmp_path / "runs" / "7" / "ledgers" / "ledger.sqlite")
+
+
+def test_another_number_of_clients_is_refused_with_the_command_that_helps():
+    with pytest.raises(ConfigError, match=r"simulates 10 SuperNodes; .* --num-supernodes 2\."):
+        settings_of(context(RunConfig(), 1, 10))
+
+
+def test_settings_of_their_own_come_first(tmp_path):
+    file = write_client_file(client_config(RunConfig(epsilon=0.5), 0, tmp_path), tmp_path / "own.toml")
+    asked = context(RunConfig(epsilon=9.0), 0, 2)
+    asked.node_config["client-config"] = str(file)
+    assert settings_of(asked).epsilon == 0.5

@@ -119,6 +119,7 @@ def test_the_page_leads_from_keys_to_a_model(machines):
     assert not list((machines.folder / "server").rglob("authority.key"))
 
 
+@pytest.mark.slow  # in one process: test_serving.py and tests/federation/link
 def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     provisioned(machines)
     machines.write("server", on_the_page("toml", "server")[0], "triage.toml")

@@ -59,10 +59,8 @@ def test_a_ledger_that_is_named_is_of_no_run_alone():
     for engine in ("ray", None):
         place = ledger_place(replace(TABLE, public_data=True), engine, Path("/var/ledger"))
         assert place.folder == Path("/var/ledger")
-        assert (
-            place.line(RunFolder(Path("/run")))
-            == "ledger in /var/ledger: what other runs have spent there is counted"
-        )
+        said = place.line(RunFolder(Path("/run")))
+        assert said == "ledger in /var/ledger: what other runs have spent there is counted"
     with pytest.raises(ConfigError, match="--ledger /var/ledger: --one-run-ledger asks"):
         check_one_choice(Path("/var/ledger"), one_run=True)
 
@@ -156,7 +154,5 @@ def test_a_file_is_what_it_is_and_a_folder_or_a_run_holds_one(tmp_path):
 
 def test_a_folder_without_one_is_refused_with_what_was_looked_for(tmp_path):
     (tmp_path / "ledgers").mkdir()
-    with pytest.raises(
-        ConfigError, match=r"holds no ledger; looked for .*/ledger.sqlite and .*/ledgers/ledger"
-    ):
+    with pytest.raises(ConfigError, match=r"no ledger; looked for .*/ledger.sqlite and .*/ledgers/ledger"):
         named_ledger(tmp_path)

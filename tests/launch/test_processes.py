@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launch.commands import is_alive, wait_for
 
-from fl_dp.launch.processes import MARKER, Processes, end_launch, tail
+from fl_dp.launch.processes import MARKER, Processes, child_environment, end_launch, tail
 
 # Prints its id into the folder, starts a child in a session of its own, and sleeps.
 CHILD = """
@@ -113,3 +113,16 @@ def test_tail_of_a_log(tmp_path: Path) -> None:
     assert tail(path) == "  (no output)"
     path.write_bytes(b"one\ntwo \xff\nthree\n")
     assert tail(path, 2) == "  two \N{REPLACEMENT CHARACTER}\n  three"
+
+
+def test_flower_is_quiet_and_keeps_its_state_here_and_what_the_user_has_set_stays(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    wanted = {
+        "FLWR_HOME": str(tmp_path), "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "2", "EXTRA": "1",
+        "NO_PROXY": "example.org,127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
+    }  # fmt: skip
+    assert wanted.items() <= child_environment(tmp_path, threads=2, more={"EXTRA": "1"}).items()
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert child_environment(tmp_path, threads=8)["OMP_NUM_THREADS"] == "3"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from launch.commands import json_lines, wait_for
 
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -54,19 +55,15 @@ def accounts(folder: Path) -> list[Any]:
         return ledger.accounts()
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path):
     """Two copies of it go on from the round that was begun: that one is the same computation, and not paid
     for twice. What is paid for later has random numbers of its own in each, and is otherwise the same.
     """
     broken, straight = tmp_path / "broken", tmp_path / "straight"
     drawn = ("sampling=poisson", "partition=dirichlet:2")
-    kept = (
-        "optimizer-settings=momentum=0.5",
-        "weights=uniform",
-        "optimizer-state=keep",
-        "local-algorithm=fedprox:0.1",
-    )
-    settings = [word for one in (*drawn, *kept) for word in ("--set", one)]
+    kept = ("optimizer-settings=momentum=0.5", "optimizer-state=keep", "local-algorithm=fedprox:0.1")
+    settings = [word for one in (*drawn, *kept, "weights=uniform") for word in ("--set", one)]
     first = launch("--simulate", "--out", str(broken), *settings, "12", "6", "6", str(ROUNDS))
     kill_after(first, broken, 1)
     shutil.copytree(broken, straight)  # with the choice of clients, and the keys of a round that was begun

@@ -61,14 +61,6 @@ def test_a_killed_run_goes_on_as_it_was_launched(folder, run):
     assert run == [(RunConfig(out=str(folder.path)), folder, Launch("ray", folder.ledgers, ""), True)]
 
 
-def test_a_ledger_of_one_run_is_still_of_that_run_alone_when_it_goes_on(folder, run):
-    start = Launch("ray", folder.ledgers, "", one_run_ledger=True)
-    start.write(folder)
-    said = " ".join(resume(folder.path)[1].split())
-    assert said.startswith(f"ledger in {folder.ledgers}, for this run alone: ")
-    assert run[0][2] == start
-
-
 def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     moved = RunFolder(folder.path.rename(folder.path.parent / "moved"))
     resume(moved.path)
@@ -76,10 +68,15 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     assert (config.out, start.ledgers) == (str(moved.path), moved.ledgers)
 
 
-def test_lasting_ledgers_elsewhere_stay_there(folder, run, tmp_path):
-    start = Launch("ray", tmp_path / "lasting", "")
+@pytest.mark.parametrize(
+    ("ledgers", "one_run", "said"),
+    [("out/ledgers", True, ", for this run alone: "), ("lasting", False, ": what")],
+)
+def test_a_ledger_stays_where_it_is_and_of_one_run_if_it_was(folder, run, tmp_path, ledgers, one_run, said):
+    start = Launch("ray", tmp_path / ledgers, "", one_run_ledger=one_run)
     start.write(folder)
-    resume(folder.path)
+    found = " ".join(resume(folder.path)[1].split())
+    assert found.startswith(f"ledger in {tmp_path / ledgers}{said}")
     assert run[0][2] == start
 
 
@@ -108,11 +105,9 @@ def launch_toml(engine='"ray"', ledgers='""', address='""') -> str:
             ("summary.json", text, r"summary\.json: is damaged")
             for text in ("", "[]", '{"status": 3}', "[" * 10_000)
         ),
-        *(("launch.toml", text, r"launch\.toml: ") for text in ("engine = ", "", launch_toml('"own"'))),
-        *(("launch.toml", text, r"launch\.toml: ") for text in (launch_toml("3"), launch_toml('["ray"]'))),
         *(
             ("launch.toml", text, r"launch\.toml: ")
-            for text in (launch_toml(ledgers="3"), launch_toml(address="[]"))
+            for text in ("engine = ", "", launch_toml('"own"'), launch_toml("3"), launch_toml(ledgers="3"))
         ),
         ("config.toml", "clients = 2\nfit-clients = 1\n", "fit-clients = 1: the run was started with 2"),
         (STATE, "PK", r"state\.npz: damaged"),

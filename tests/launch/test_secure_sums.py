@@ -73,10 +73,8 @@ def test_a_run_of_real_processes(tmp_path):
     assert rounds[1]["loss"] < rounds[0]["loss"]
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [pytest.param("share", marks=pytest.mark.slow), "mask", pytest.param("open", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["share", "mask", "open"])
 def test_a_client_that_is_killed_costs_the_others_nothing(tmp_path, stage):
     """Before the masks it is left out, after them it is a drop-out; the others' sum is opened either way."""
     summary, rounds = run(tmp_path, killed_at=stage)

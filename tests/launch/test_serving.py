@@ -111,9 +111,9 @@ def test_a_server_keeps_what_its_operator_wants(tmp_path, logged):
         assert not security.exists()
         return
     (event,) = map(json.loads, security.read_text().splitlines())
-    assert (event["event"], event["message"], event["source"]) == (
-        "request refused",
-        "not signed",
-        "127.0.0.1",
-    )
+    assert {
+        "event": "request refused",
+        "message": "not signed",
+        "source": "127.0.0.1",
+    }.items() <= event.items()
     assert security.stat().st_mode & 0o777 == 0o600

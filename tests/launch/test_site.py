@@ -2,21 +2,28 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from federation.client.sites import PLAN, Site
 
+from fl_dp.accounting.ledger import ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ExitCode
+from fl_dp.errors import ConfigError, ExitCode, LedgerError
+from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
-from fl_dp.launch.site import JournalWatch
-from fl_dp.records import TEST_RECORDS
+from fl_dp.launch.site import JournalWatch, check_data_named, check_newest_ledger, check_task
+from fl_dp.records import TEST_RECORDS, LocalUpdate
 
 
 def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
@@ -93,3 +100,97 @@ def test_what_its_test_records_have_spent_is_not_said_of_its_training(north, eve
     append(north.folder, replace(LINE, event=event, **test))
     assert north.watch.at_the_end() == "1 round trained here (epsilon 0.52 of 2.00 is spent)"
     assert "of 1.50" in north.said[-1]
+
+
+READS = """
+from fl_dp import Task
+class Ours(Task):
+    classes = ("no", "yes")
+    def train_data(self):
+        return [[0.0], [1.0]], [0, 1]
+    def test_data(self):
+        raise RuntimeError("read")
+"""
+LOOKS = """
+from fl_dp import Task
+class Ours(Task):
+    pass
+"""
+
+
+def settings(tmp_path: Path, **more: object) -> ClientConfig:
+    return ClientConfig(client="north", ledger=str(tmp_path / "l.sqlite"), **more)
+
+
+def test_a_task_that_reads_its_own_records_names_them_and_no_test_row_is_read(tmp_path):
+    (tmp_path / "reads.py").write_text(READS)
+    (tmp_path / "looks.py").write_text(LOOKS)
+    reads = settings(tmp_path, task=str(tmp_path / "reads.py"))
+    check_data_named(reads)
+    check_task(reads)
+    for task in ("", str(tmp_path / "looks.py")):
+        with pytest.raises(ConfigError, match=r"data: name this site's records.*--data digits"):
+            check_data_named(settings(tmp_path, task=task))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"model": "lenet-gn"}, "client north would decline every round: model: .*does not fit"),
+        ({"loss": "mse"}, r"loss: .*mse"),
+        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
+        ({"data": "csv:norht.csv"}, r"norht\.csv: no such file; expected a table\.$"),
+        ({"model": "lenet-gn", "loss": "mse"}, r"^((?!\.;).)*$"),  # it reads as one sentence
+    ],
+)
+def test_what_does_not_suit_the_records_is_refused_and_no_ledger_is_made(wrong, words, tmp_path):
+    check_task(settings(tmp_path))
+    with pytest.raises(ConfigError, match=words):
+        check_task(settings(tmp_path, **wrong))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def trained(tmp_path: Path, flower_task: None) -> Site:
+    """Whose data are entered in its ledger."""
+    made = Site(tmp_path)
+    made.register()
+    return made
+
+
+@contextmanager
+def later(module: ModuleType) -> Iterator[None]:
+    """Its clock is a minute ahead: times are told in seconds."""
+    with pytest.MonkeyPatch.context() as patched:
+        ahead = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(minutes=1))
+        patched.setattr(module, "datetime", ahead)
+        yield
+
+
+def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(trained, tmp_path):
+    file = tmp_path / "ledger.sqlite"
+    with later(journal):
+        assert isinstance(trained.train(), LocalUpdate)
+        older = file.read_bytes()
+        check_newest_ledger(trained.config)
+        assert isinstance(trained.train(replace(PLAN, server_round=2)), LocalUpdate)
+    check_newest_ledger(trained.config)
+    newest = file.read_bytes()
+    file.write_bytes(older)
+    with pytest.raises(LedgerError, match="does not have round 2 of run run-1"):
+        check_newest_ledger(trained.config)
+    file.write_bytes(newest)
+    check_newest_ledger(trained.config)
+
+
+def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(trained, tmp_path):
+    assert isinstance(trained.train(), LocalUpdate)
+    with later(ledger):
+        with Ledger.open(tmp_path / "ledger.sqlite") as opened:
+            opened.retire("digits, part 0/2 (iid, seed 0)")
+        trained.register()
+        check_newest_ledger(trained.config)
+        (tmp_path / "ledger.sqlite").unlink()
+        trained.register()
+    with pytest.raises(LedgerError, match="is an older copy or was started anew"):
+        check_newest_ledger(trained.config)

@@ -7,8 +7,7 @@ from fl_dp.models.feature_norm import feature_norm
 
 
 @pytest.mark.parametrize(
-    ("channels", "groups"),
-    [(81, 27), (243, 27), (27, 9), (3, 1), (1, 1), (7, 1), (64, 16), (217, 7), (4, 1)],
+    ("channels", "groups"), [(81, 27), (243, 27), (27, 9), (3, 1), (1, 1), (7, 1), (64, 16), (217, 7), (4, 1)]
 )
 def test_groups_divide_the_channels_and_hold_three_at_least(channels: int, groups: int) -> None:
     norm = feature_norm(channels)

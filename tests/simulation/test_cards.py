@@ -1,43 +1,30 @@
-"""Many clients on one, two and eight simulated cards: where actors go, what fits, and what if it does not.
+"""Many clients on one, two and eight simulated cards: where actors go, and what fits.
 
-A card here has a memory and a clock, and no GPU. Actors go where Ray puts them, which the last test asks Ray.
+Actors go where Ray puts them, which a test asks Ray.
 """
 
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
-from test_actor_pool import Adder, run
 
 from fl_dp.config.run import RunConfig
-from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.cluster.resources import USABLE, Node, Share, by_memory, fitting, share
-from fl_dp.simulation.work import ChunkDone, ClientWork, Measured
+from fl_dp.simulation.work import Measured
 
 GIB = 2**30
-TOTAL, CONTEXT, ROW = 40 * GIB, GIB, GIB // 64  # of a card; what an actor always holds, and for each example
+TOTAL = 40 * GIB  # of a card
 CONFIG = RunConfig(clients=1000, fit_clients=500)
-PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
-CLIENTS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0) for k in range(300)]
 
 
 @dataclass
 class Card:
-    """left: the share that Ray has not given away; held: bytes; most: the most that was ever held."""
+    """left: the share that Ray has not given away."""
 
     left: float = 1.0
-    held: int = 0
-    most: int = 0
-    clock: float = 0.0
-
-    def hold(self, more: int) -> None:
-        self.held += more
-        self.most = max(self.most, self.held)
 
 
 def placed(cards: Sequence[Card], gpus: float) -> Card:
@@ -67,44 +54,6 @@ def test_no_card_gets_more_actors_than_its_memory_holds(number, cores, needs):
     by_cores, fit = cores // number, max(1, int(USABLE * TOTAL) // (needs * GIB))
     assert set(found.values()) == {min(by_cores, fit)}
     assert len(found) == number
-
-
-class OnCard(Adder):
-    """An actor with a share of a card's memory, which halves its batch where the real one does."""
-
-    card: Card
-
-    def train(
-        self, number: int, items: Sequence[ClientWork], at_once: int, shared_round: Any = None
-    ) -> ChunkDone:
-        while self.card.held + at_once * ROW > TOTAL and at_once > 1:
-            at_once //= 2
-        self.card.hold(at_once * ROW)
-        done = super().train(number, items, at_once, shared_round)
-        self.card.clock += len(items) / at_once
-        self.card.hold(-at_once * ROW)
-        return replace(done, at_once=at_once)
-
-
-@pytest.mark.parametrize("number", [1, 2, 8])
-@pytest.mark.parametrize("others", [0, 30], ids=["alone", "beside others who hold most of it"])
-def test_hundreds_of_clients_share_cards_within_their_memory(number, others, fake_ray):
-    cards = [Card(held=others * GIB) for _ in range(number)]
-    need = Measured({}, 512, 0, 0, CONTEXT + 512 * ROW, TOTAL)
-    where = iter(actors_on(cards, need, 64))
-
-    def start() -> OnCard:
-        actor = OnCard()
-        actor.card = next(where)
-        actor.card.hold(CONTEXT)
-        return actor
-
-    size = number * min(64 // number, int(USABLE * TOTAL / (CONTEXT + 512 * ROW)))
-    pool = ActorPool(lambda: fake_ray.start_actor(start), size, 60.0, at_once=512)
-    assert run(pool, CLIENTS) == {}
-    assert all(card.most <= TOTAL for card in cards)
-    assert all(card.clock > 0 for card in cards)
-    assert (pool.at_once < 512) == (others > 0)
 
 
 ASK_RAY = """

@@ -14,8 +14,8 @@ STEPS = [(0.01, 1.0), (0.5, 20.0), (1e-4, 0.5), (0.1, 0.3), (0.9, 1.0), (1e-3, 1
 
 
 def _exact_log_moment(q: float, s: float, order: float) -> mpmath.mpf:
-    """log A_a by quadrature with 30 digits."""
-    with mpmath.workdps(30):
+    """log A_a by quadrature with 20 digits."""
+    with mpmath.workdps(20):
         q, s, order = mpmath.mpf(q), mpmath.mpf(s), mpmath.mpf(order)
         peak = order / s
 
@@ -27,7 +27,7 @@ def _exact_log_moment(q: float, s: float, order: float) -> mpmath.mpf:
         )
 
 
-@pytest.mark.parametrize("order", [1.1, 2.0, 3.7, 10.3, 40.0])
+@pytest.mark.parametrize("order", [1.1, 3.7, 40.0])
 @pytest.mark.parametrize(("q", "s"), STEPS)
 def test_an_upper_bound_of_the_integral_and_close_to_it(q, s, order):
     moment = (order - 1) * float(renyi_divergences(q, s, np.array([order]))[0])
@@ -44,7 +44,7 @@ def test_no_order_fails_and_nothing_is_printed(caplog):
     """Rates near one half with much noise are where the series of others do not converge."""
     with caplog.at_level(logging.WARNING):
         for q in (1e-7, 0.01, 0.49, 0.5, 0.51, 0.9, 0.999999):
-            for s in (0.0625, 0.3, 1.0, 20.0, 1000.0):
+            for s in (0.0625, 1.0, 1000.0):
                 assert np.isfinite(renyi_divergences(q, s, ORDERS)).all()
     assert not caplog.records
 

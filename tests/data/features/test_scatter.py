@@ -1,6 +1,5 @@
 """The scattering transform: what it computes, of which images, and of one record alone."""
 
-import subprocess
 import sys
 import warnings
 
@@ -68,11 +67,10 @@ def test_large_images_are_scaled_by_few_made_up_ones(
 
 
 @pytest.mark.parametrize(
-    ("depth", "channels", "side"),
-    [("1", 1, 8), ("2", 1, 28), ("2", 3, 32), ("1,scaled", 3, 8)],
+    ("depth", "channels", "side"), [("1", 1, 8), ("2", 1, 28), ("2", 3, 32), ("1,scaled", 3, 8)]
 )
 def test_a_records_features_are_its_own_to_the_last_bit(depth: str, channels: int, side: int) -> None:
-    x = images(40, channels, side)
+    x = images(9, channels, side)
     together = of(x, depth)
     alone = torch.cat([of(one, depth) for one in x.split(1)])
     assert torch.equal(together, alone)
@@ -114,18 +112,44 @@ def test_what_has_no_features_is_refused(record: tuple[int, ...], name: str, wor
         features.shape(record)
 
 
+def test_importing_it_changes_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] == "kymatio"]:
+        monkeypatch.delitem(sys.modules, name)
+    scatter._transform.cache_clear()
+    before = warnings.filters[:], torch.get_num_threads(), torch.get_default_dtype()
+    of(torch.zeros(1, 1, 8, 8), "1")
+    assert "kymatio" in sys.modules
+    assert (warnings.filters[:], torch.get_num_threads(), torch.get_default_dtype()) == before
+
+
 def test_without_kymatio_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kymatio", None)
     with pytest.raises(ConfigError, match=r"needs the package kymatio, .* pip install kymatio, or the extra"):
         shape((1, 28, 28), "2")
 
 
-def test_importing_it_changes_nothing_for_others() -> None:
-    code = (
-        "import warnings, sys, torch; from fl_dp.data.features.scatter import of;"
-        "said = lambda: (warnings.filters[:], torch.get_num_threads(), torch.get_default_dtype());"
-        "before = said(); of(torch.zeros(1, 1, 8, 8), '1');"
-        "assert 'kymatio' in sys.modules; assert said() == before, said()"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+def test_pixels_have_a_photographs_range() -> None:
+    images = made_up_images(200, (24, 32))
+    assert images.shape == (200, 1, 24, 32)
+    assert 0.0 <= float(images.min()) < float(images.max()) <= 1.0
+    assert abs(float(images.mean()) - 0.5) < 0.03
+    assert abs(float(images.std()) - 0.25) < 0.03
+
+
+def test_amplitudes_fall_with_the_frequency_to_the_power_of_1_2() -> None:
+    """Of a line of pixels the power falls with an exponent smaller by 1 than that of the plane, 2.4 - 1."""
+    lines = made_up_images(100, (128, 128)).numpy()[:, 0]
+    window = np.hanning(128)
+    power = (np.abs(np.fft.rfft((lines - lines.mean()) * window)) ** 2).mean((0, 1))
+    frequency = np.arange(4, 32)
+    slope = np.polyfit(np.log(frequency), np.log(power[4:32]), 1)[0]
+    assert abs(slope + 1.4) < 0.15
+
+
+def test_they_are_the_same_ones_in_every_version() -> None:
+    """Features are scaled by them: sites that compute others, or a model's next user, would have others."""
+    images = made_up_images(2, (8, 10))
+    assert not images[0].equal(images[1])
+    row = [0.355518, 0.335996, 0.014038, 0.043048, 0.087132, 0.0, 0.0, 0.028473, 0.376663, 0.270852]
+    assert images[1, 0, 3].tolist() == pytest.approx(row, abs=1e-5)
+    assert images.double().sum().item() == pytest.approx(62.762263, abs=1e-4)

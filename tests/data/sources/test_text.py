@@ -1,10 +1,13 @@
 import gzip
+import random
 from pathlib import Path
 
 import pytest
 
+from fl_dp.accounting.ledger.overlap import share_many, sketch
 from fl_dp.data.source import Reading
-from fl_dp.data.sources.text import load_text
+from fl_dp.data.sources.text import WINDOW, digest, load_text, passages
+from fl_dp.data.tokens import encoder_of
 from fl_dp.errors import DataError
 
 BYTES = Reading(tokens=8)
@@ -107,3 +110,41 @@ def test_a_missing_path_a_damaged_file_and_one_too_short_for_a_passage_are_named
     ):
         with pytest.raises(DataError, match=words):
             load_text(tmp_path / name, BYTES, "train")
+
+
+WORDS = ("love", "death", "crown", "night", "sword", "the", "and", "of", "king", "my", "lord", "speak")
+
+
+def running_text(seed: int, words: int = 20_000) -> str:
+    drawn = random.Random(seed)
+    return " ".join(drawn.choice(WORDS) for _ in range(words))
+
+
+def sketch_of(text: str, tokenizer: str, length: int) -> str:
+    return sketch((one.raw for one in passages(text, encoder_of(tokenizer), length)), b"key")
+
+
+@pytest.mark.parametrize(
+    ("before", "seed", "tokenizer", "length", "known"),
+    [
+        ("", 0, "bytes", 63, True),
+        ("", 0, "bytes", 65, True),
+        ("", 0, "bytes", 256, True),
+        ("", 0, "words:500", 20, True),
+        ("A new line. ", 0, "bytes", 64, True),
+        ("", 1, "bytes", 64, False),  # of the same words
+    ],
+)
+def test_the_same_text_cut_or_encoded_otherwise_is_known_again_and_no_other(
+    before: str, seed: int, tokenizer: str, length: int, known: bool
+) -> None:
+    found = sketch_of(before + running_text(seed), tokenizer, length)
+    assert share_many(sketch_of(running_text(0), "bytes", 64), found) == known
+
+
+def test_a_digest_is_of_a_part_that_a_longer_passage_has_too() -> None:
+    passage = running_text(3, 60).encode()
+    short = {digest(passage[start : start + 60]) for start in range(0, len(passage) - 60, 5)}
+    assert digest(passage[: 5 * (len(passage) // 5)]) in short
+    assert digest(b"a" * WINDOW) == digest(b"a" * (WINDOW + 9))  # all windows alike
+    assert digest(b"short") != digest(b"shorn")

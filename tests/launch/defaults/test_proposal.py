@@ -73,11 +73,6 @@ def test_records_of_other_values_have_the_same_plan(tmp_path):
     assert found["fewer"].config.max_grad_norm != found["a"].config.max_grad_norm
 
 
-def test_a_larger_budget_takes_longer_steps():
-    first, second = (proposed(replace(CONFIG, epsilon=one)).config.learning_rate for one in (1.0, 2.0))
-    assert second == pytest.approx(2 * first, rel=0.3)
-
-
 def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_who_are_drawn():
     """By hand: R rounds of t steps, in each the mean of m clients with noise sigma / B a step."""
     config = replace(CONFIG, clients=20, min_clients=5, fit_clients=5, epsilon=1.0, partition="iid")

@@ -159,24 +159,6 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
     assert spread == pytest.approx(rule.noise_in_a_weight(parameters, images=False), rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("size", "clients", "parameters", "epochs", "batch", "rounds", "served"),
-    [
-        (60000, 1, 26010, 40, 2048, 1, 4.0),  # tanh-cnn; benchmarks/README.md has all three
-        (60000, 1, 39700, 40, 8192, 4, 16.0),  # scattering features
-        (6000, 10, 26010, 40, 820, 10, 4.0),  # tanh-cnn, ten clients
-    ],
-)
-def test_the_rate_is_near_those_that_were_chosen_by_hand(
-    size, clients, parameters, epochs, batch, rounds, served
-):
-    steps = math.ceil(epochs / rounds * size / batch) * rounds
-    noise = calibrate_noise(batch / size, steps, 3.0, DELTA, accountant="rdp")
-    entries = [Entry(batch / size, noise, steps)] * clients
-    move = rule.move_of(entries, [size] * clients, parameters, steps, images=True)
-    assert served / 1.5 < move < 1.5 * served
-
-
 def test_the_rules_numbers_are_those_of_its_page():
     page = " ".join((Path(__file__).parents[3] / "docs" / "defaults.md").read_text().split())
     for words in (

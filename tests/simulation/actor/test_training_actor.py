@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from objectives import objective_for
 
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.payment import NOT_FINITE
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.models.build import build_model
+from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
 from fl_dp.training.clipped_passes import ClippedPasses
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.recorder import RECORDING_BYTES
+from fl_dp.training.unprotected import UnprotectedTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
@@ -227,10 +232,13 @@ def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation):
 
 
 def test_an_actor_imports_no_more_than_it_needs():
-    """What every process of a machine would hold once more, and load before the first round."""
-    heavy = {"flwr", "grpc", "rich", "datasets", "pyarrow", "sklearn", "torchvision", "scipy"}
-    heavy.add("dp_accounting")
-    code = f"import sys, fl_dp.simulation.actor.training_actor; print(sorted(set(sys.modules) & {heavy!r}))"
+    """What every process of a machine would hold once more, and load before the first round.
+
+    Nor do the metrics of a run that names none.
+    """
+    heavy = {"flwr", "grpc", "rich", "datasets", "pyarrow", "sklearn", "torchvision", "scipy", "triton"}
+    code = "import sys, fl_dp.simulation.actor.training_actor, fl_dp.tasks.metrics.shares\n"
+    code += f"print(sorted(set(sys.modules) & {heavy | {'dp_accounting'}!r}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
@@ -260,3 +268,23 @@ def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federa
     monkeypatch.setattr("fl_dp.training.rehearsing.check_steady", by_place)
     with pytest.raises(UnsteadyError, match="depends on its place"):
         federation.actor().measure(federation.plan())
+
+
+PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
+CPU = torch.device("cpu")
+
+
+def test_an_actor_trains_with_plain_sgd(federation):
+    key, data = b"s" * 32, federation.shared_part(0)
+    model = build_model("linear", data.form, seed=1)
+    item = ClientWork("m", "0", 0, PLAN, 5, 1 / 3, None, key=key)
+    actor = federation.actor(physical_batch_size=4, memory_mib=64)
+    assert actor.measure(PLAN).kernels == {}
+    (done,) = actor.train(1, [item], 4, Round("key", federation.start, {})).done
+    objective = objective_for(data.form)
+    trainer = UnprotectedTrainer(model, PLAN, objective, device=CPU, randomness=Randomness(key))
+    for _ in range(5):
+        trainer.step(data, 1 / 3, 1000)
+    assert done.problem == ""
+    for name, array in state_arrays(model).items():
+        np.testing.assert_allclose(done.arrays[name], array, rtol=0, atol=1e-6)

@@ -1,8 +1,6 @@
 """Every metric against scikit-learn on the whole data, whatever the batches; and where none is defined."""
 
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -175,13 +173,3 @@ def test_a_function_of_ones_own_sees_all_outputs_at_once() -> None:
     assert measured((most, each, undefined, "accuracy"), Form((4,), 2), outputs, targets, 1) == {
         "most": 2.0, "each[0]": 0.5, "each[1]": 1.5, "undefined": None, "accuracy": 1.0,
     }  # fmt: skip
-
-
-def test_the_metrics_of_a_run_that_names_none_import_neither_scikit_learn_nor_triton() -> None:
-    code = (
-        "import sys\n"
-        "import fl_dp.tasks.metrics.shares\n"
-        "print([name for name in ('sklearn', 'torchvision', 'triton') if name in sys.modules])\n"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"

@@ -44,7 +44,7 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
-    "pydantic": {"reporting"},  # the schema of a run's files
+    "pydantic": {"accounting", "federation", "reporting"},  # the schema of a cost, a run's state, its files
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},

@@ -30,6 +30,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator
 
 Record = TypeVar("Record")
@@ -134,6 +135,11 @@ def read_json(kind: type[Record], content: bytes | str) -> Record:
         return record
 
 
+def to_json(kind: type[Record], record: Record) -> bytes:
+    """What `read_json` reads, spelled in one way; an infinite number becomes null."""
+    return _adapter(kind).dump_json(record)
+
+
 def warm(*kinds: type) -> None:
     """Prepare for reading these, for processes that are forked later: it takes 0.1 s."""
     for kind in kinds:
@@ -184,10 +190,16 @@ def _validator(kind: Any) -> "Iterator[SchemaValidator]":
 
 @cache
 def _compiled(kind: Any) -> "SchemaValidator":
-    from pydantic import TypeAdapter  # late: it takes 0.1 s, and most commands read nothing
     from pydantic_core import SchemaValidator
 
-    return SchemaValidator(_strict(TypeAdapter(kind).core_schema))
+    return SchemaValidator(_strict(_adapter(kind).core_schema))
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # late: it takes 0.1 s, and most commands read nothing
+
+    return TypeAdapter(kind)
 
 
 def _strict(node: Any) -> Any:

@@ -44,12 +44,8 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
-<<<<<<< HEAD
     "pydantic": {"schema", "reporting"},
     "pydantic_core": {"schema"},
-=======
-    "pydantic": {"accounting", "federation", "reporting"},  # the schema of a cost, a run's state, its files
->>>>>>> state
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},

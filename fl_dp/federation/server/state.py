@@ -8,9 +8,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +21,7 @@ from fl_dp.federation.wire.arrays import NDArray, below
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import read_round
-from fl_dp.schema import UnfitError, read_json
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from fl_dp.schema import UnfitError, read_json, to_json
 
 STATE = "state.npz"
 VERSION = 8  # of the file; a state of another one is declined
@@ -91,7 +86,7 @@ class RunState(_Header):
 
 def write_state(path: Path, state: RunState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
-    texts = {_HEADER: _schema().dump_json(state), _LINE: state.last.line.encode() if state.last else b""}
+    texts = {_HEADER: to_json(_Header, state), _LINE: state.last.line.encode() if state.last else b""}
     parts: dict[str, NDArray] = {
         name: np.frombuffer(text, np.uint8) for name, text in {**texts, _SECRET: state.secret}.items()
     }
@@ -111,14 +106,12 @@ def read_state(path: Path) -> RunState:
                     "the fl_dp that started it."
                 )
             found = read_json(_Header, header)
-            if _schema().dump_json(found) != header:  # a field that was left out has become its default
+            if to_json(_Header, found) != header:  # a field that was left out has become its default
                 raise ValueError
             line, secret = archive[_LINE].tobytes(), archive[_SECRET].tobytes()
             arrays = {name: archive[name] for name in archive.files if " " in name}
     except UnfitError as error:
-        raise ConfigError(
-            f"{path}: damaged, or not the state of a run ({error.problem}); it cannot be resumed."
-        ) from None
+        raise _damaged(path, error.problem) from None
     except ConfigError:
         raise
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
@@ -135,10 +128,3 @@ def read_state(path: Path) -> RunState:
 
 def _damaged(path: Path, what: str) -> ConfigError:
     return ConfigError(f"{path}: damaged, or not the state of a run ({what}); it cannot be resumed.")
-
-
-@cache
-def _schema() -> "TypeAdapter[_Header]":
-    from pydantic import TypeAdapter  # late: it takes 0.1 s, and other commands read this file
-
-    return TypeAdapter(_Header)

@@ -41,6 +41,12 @@ def _run(evidence: Evidence, found: Found) -> None:
                 where,
                 "the epsilon of test records is the largest of any site",
             )
+        if measured.delta < (largest := max((one.delta for one in sites.values()), default=0.0)):
+            found.differs(
+                f"delta {measured.delta:g}, and a site's is {largest:g}",
+                where,
+                "the delta of test records is the largest of any site",
+            )
         alone_of_all = math.inf if measured.epsilon_alone is None else measured.epsilon_alone
         if alone_of_all < max((one.if_sums_fail for one in sites.values()), default=0.0):
             found.differs(

@@ -117,6 +117,11 @@ def test_an_epsilon_below_a_sites_is_found(own: MadeRun) -> None:
     assert "and a site's is larger" in words(own)
 
 
+def test_a_delta_below_a_sites_is_found(own: MadeRun) -> None:
+    own.change_rounds(lambda line: line["site_metrics"].update(delta=DELTA / 10))
+    assert "delta 1e-06, and a site's is 1e-05" in words(own)
+
+
 def test_an_epsilon_alone_below_a_sites_is_found(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(epsilon_alone=0.01))
     assert "epsilon alone 0.0100, and a site's is larger" in words(own)

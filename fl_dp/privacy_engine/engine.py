@@ -325,7 +325,7 @@ class PrivacyEngine(Fixed, Reports):
         if self._ranks is not None:
             self._ranks.gather(clipped)
             return
-        self._pending = added_up(self._rule, [self._pending, clipped] if self._pending else [clipped])
+        self._pending = added_up(self._rule, filter(None, (self._pending, clipped)))
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked

@@ -60,12 +60,10 @@ def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axe
 
     def by_example(_: nn.Module, args: tuple[Tensor, ...], outputs: object) -> object:
         count = len(args[0])
-
-        def split(one: Tensor) -> Tensor:
-            fits = one.dim() and len(one) == count
-            return one.view(count // rows, rows, *one.shape[1:]) if fits else one
-
-        return map_tensors(split, outputs)
+        return map_tensors(
+            lambda one: one.reshape(-1, rows, *one.shape[1:]) if one.dim() and len(one) == count else one,
+            outputs,
+        )
 
     flat = model.register_forward_pre_hook(lambda _, args: (args[0].flatten(0, 1),), prepend=True)
     back = model.register_forward_hook(by_example)

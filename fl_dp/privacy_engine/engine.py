@@ -64,7 +64,7 @@ from fl_dp.privacy_engine.settings import (
 )
 from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS
 from fl_dp.privacy_engine.steps import Steps
-from fl_dp.training.step import DpSgd, added_up, clipped_pass, noised, nothing, set_gradients
+from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, nothing, set_gradients
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -340,7 +340,7 @@ class PrivacyEngine(Fixed, Reports):
         check_optimizer(optimizer, self.parameters)
         if kwargs["loss"] is not None:
             self._virtual_step(loss=kwargs["loss"])
-        self._set_grads()
+        set_gradients(self._rule, self._noisy(), self._check.padding_rows())
         return args, {}
 
     def _virtual_step(self, *, loss: Tensor) -> None:
@@ -353,7 +353,7 @@ class PrivacyEngine(Fixed, Reports):
         if self._ranks is not None:
             self._ranks.gather(clipped)
             return
-        self._pending = added_up(self._rule, [self._pending, clipped] if self._pending else [clipped])
+        self._pending = added_up(self._rule, filter(None, (self._pending, clipped)))
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked
@@ -405,26 +405,17 @@ class PrivacyEngine(Fixed, Reports):
         }
         ranks.start(self._rule, self.sensitivity, settings, self.module, optimizer, sampler)
 
-    def _set_grads(self) -> None:
-        """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
-        noisy = self._noisy() if self._ranks is None else self._noisy_of(self._ranks)
-        set_gradients(self._rule, noisy, self._check.padding_rows())
-
-    def _noisy_of(self, ranks: Ranks) -> Mapping[str, Tensor]:
-        """The noisy sum over all ranks."""
-        ranks.begin_step(self.steps, self._check_may_step)
-        self._steps.take(ranks.examples, self._unseen())
-        return ranks.noisy()
-
-    def _noisy(self) -> Mapping[str, Tensor]:
-        """The noisy sum of everything pending."""
+    def _noisy(self) -> Noisy:
+        """The noisy sum of everything pending, on all ranks. The step is counted before noise is drawn."""
+        if self._ranks is not None:
+            self._ranks.begin_step(self.steps, self._check_may_step)
+            self._steps.take(self._ranks.examples, self._unseen())
+            return self._ranks.noisy()
         self._check_may_step()
-        clipped = self._pending or nothing(self._rule)
+        clipped, has_noise = self._pending or nothing(self._rule), self.noise_multiplier > 0
         self._steps.take(len(clipped.norms), self._unseen())
         self._pending = None
-        noisy = clipped.grads
-        if self.noise_multiplier > 0:
-            noisy = noised(self._rule, clipped, self._generator)
+        noisy = noised(self._rule, clipped, self._generator) if has_noise else clipped.grads
         self._stats = TrainingStats.of_step(
             clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
         )

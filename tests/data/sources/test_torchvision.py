@@ -16,7 +16,6 @@ from fl_dp.data.sources.torchvision import exclusive, fetch, load_cifar, load_mn
 from fl_dp.errors import DataError
 
 FILES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 HEAD = b"\0\0\x08\x03\0\0\0\x02\0\0\0\x03\0\0\0\x04"  # of 2 x 3 x 4 bytes
 KIND = "expected an IDX file of unsigned bytes in 3 dimensions"
 

@@ -111,7 +111,7 @@ class Claims:
     ("changes", "words"),
     [
         ({"report": {"epsilon": 1.5}}, "claims epsilon 1.5"),
-        ({"report": {"epsilon": float("nan")}}, "claims epsilon nan"),
+        ({"report": {"epsilon": float("nan")}}, "impossible epsilon"),
         ({"report": {"steps": 4}}, "claims 4 steps, was asked for 3"),
         ({"spent": {"noise_multiplier": [1.0]}}, "does not show the steps"),
     ],

@@ -72,17 +72,18 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
     """Import what a round needs, once; reads no record and runs none of a site's own code."""
     import fl_dp.accounting.ledger.ledger
     import fl_dp.accounting.privacy_loss
-    import fl_dp.federation.client.loop
     import fl_dp.federation.client.own_training
     import fl_dp.tasks.identity
     import fl_dp.tasks.records
     import fl_dp.tasks.sources  # noqa: F401
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
+    from fl_dp.federation.client.loop import prepare_to_read
     from fl_dp.models.build import choose_model
     from fl_dp.training.local_algorithm import algorithm_class
     from fl_dp.training.losses import loss_of
 
+    prepare_to_read()
     algorithm_class("fedavg")
     for config in {ClientConfig.from_toml(Path(client.settings)) for client in clients}:
         choose_source(config.data)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from fl_dp.accounting.cost import Alone, Charges, Cost, Epsilon
 from fl_dp.records import STEADY_ROWS, ClientStatus, Entry
-from fl_dp.schema import Count, Read
+from fl_dp.schema import EXACT, Count, Read
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
@@ -73,8 +73,11 @@ class FederationBudget:
 
 
 def _reported(found: Any) -> tuple[tuple[str, Any], ...]:
-    if not isinstance(found, dict) or any(isinstance(one, dict | list) for one in found.values()):
+    if not isinstance(found, dict):
         raise ValueError("no table of numbers")
+    for one in found.values():
+        if isinstance(one, dict | list) or (type(one) is int and abs(one) >= EXACT):
+            raise ValueError("no table of numbers")
     return tuple(found.items())
 
 

@@ -107,7 +107,7 @@ def test_no_record_moves_the_sum_by_more_than_c(name):
         write_weights(model, weights, min(MOST_WEIGHT, 10**digits), inputs)
         seen = moved(trainer, data, int(place * (count - 1)), rows)
         target(seen.error)
-        assert max(seen.excess, seen.error) <= sum_error(trainer.most)
+        assert max(seen.excess, seen.error) <= sum_error(trainer.rule.most)
 
     search()
 
@@ -123,7 +123,7 @@ def test_nor_in_a_pass_of_very_many_rows():
     data = TensorData(x, torch.zeros(rows, dtype=torch.int64), tuple("0123456789"))
     trainer = trainer_for(model, (64,), batch=rows)
     seen = moved(trainer, data, 0, rows)
-    assert max(seen.excess, seen.error) <= sum_error(trainer.most)
+    assert max(seen.excess, seen.error) <= sum_error(trainer.rule.most)
 
 
 @pytest.mark.parametrize("name", MODELS)

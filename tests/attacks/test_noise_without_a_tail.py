@@ -25,6 +25,7 @@ from fl_dp.engine.noise.randomness import ByteStream, Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.simulation.work import ClientWork, Round
+from fl_dp.training import step
 from fl_dp.training.private import PrivateTrainer
 
 MULTIPLIER, NUMBERS = 2.0, 16
@@ -96,7 +97,7 @@ def test_a_step_takes_this_noise_and_not_torchs(monkeypatch):
     start = model.weight.detach().clone()
     _without_torchs_normal(monkeypatch)
     _feed(monkeypatch, 0)  # the noise is the lowest there is
-    monkeypatch.setattr(trainer, "draw", lambda data, rate: torch.zeros(0, dtype=torch.int64))
+    monkeypatch.setattr(step, "draw", lambda *_: torch.zeros(0, dtype=torch.int64))
     trainer.step(data, 0.5, 8)
     moved = (model.weight.detach() - start) / -(PLAN.learning_rate / PLAN.expected_batch_size)
     assert bool((moved < -13 * MULTIPLIER).all())

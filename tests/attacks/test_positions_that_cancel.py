@@ -50,7 +50,7 @@ def test_a_record_does_not_change_the_rounding_of_the_others(kernel):
         x = grey[torch.arange(rows) % 8].view(-1, 1, 1, 1).expand(rows, 1, 28, 28).clone()
         data = TensorData(x, torch.zeros(rows, dtype=torch.int64), tuple("0123456789"))
         seen = moved(trainer, data, 0, rows)
-        assert max(seen.excess, seen.error) <= sum_error(trainer.most)
+        assert max(seen.excess, seen.error) <= sum_error(trainer.rule.most)
 
 
 @pytest.mark.parametrize("positions", [8, 32])

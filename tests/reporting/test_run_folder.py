@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from run_records import summary
+from run_records import record, summary
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.run_folder import RunFolder, check_unclaimed, claim_folder
@@ -56,7 +56,7 @@ def test_a_runs_folder_is_for_the_owner_alone(tmp_path: Path) -> None:
         (tmp_path / "shared").mkdir()  # as somebody wants it: what is private in it is closed by itself
         results = RunResults(tmp_path / "shared")
         results.append_round("{}")
-        results.go_on_after(1, "{}")
+        results.go_on_after(record())
         results.write_summary(summary())
     finally:
         os.umask(umask)

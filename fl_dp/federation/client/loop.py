@@ -49,6 +49,11 @@ _HANDLERS = {
 Tell = Callable[[str, str], None]  # what happened, and words for the operator
 
 
+def prepare_to_read() -> None:
+    """Do once, before processes are forked, what reading a message or a ledger first takes: 0.1 s."""
+    warm(RoundPlan, Head, *KINDS)
+
+
 class ClientLoop:
     """The loop of one client. settings: its file. tell: called with what its operator should see.
 
@@ -74,7 +79,6 @@ class ClientLoop:
 
     def run(self) -> None:
         """Answer until the run is over (`once`), or for ever; on SystemExit, first leaves the server."""
-        warm(RoundPlan, Head, *KINDS)
         try:
             self._run()
         except SystemExit:

@@ -16,6 +16,7 @@ import torch
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise import gaussian
 from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, DiscreteGaussian, table
+from fl_dp.engine.noise.grid import NoiseGrid
 from fl_dp.engine.noise.randomness import BLOCK, Randomness
 from fl_dp.errors import ConfigError
 
@@ -203,5 +204,5 @@ def test_a_sum_becomes_its_nearest_integers(spacing):
         [torch.randn(1000) * 10.0**scale for scale in range(-9, 30, 3)] + [torch.arange(-9, 9) / 2]
     )
     expected = np.clip(np.rint(values.double().numpy() / spacing), -(2.0**62), 2.0**62).astype(np.int64)
-    found = gaussian.multiples_of([values.to(DEVICE)], spacing)
+    found = gaussian.multiples_of([values.to(DEVICE)], NoiseGrid(spacing, levels=3, deviation=1.0))
     np.testing.assert_array_equal(found.cpu().numpy(), expected)

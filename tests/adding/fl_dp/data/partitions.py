@@ -14,5 +14,5 @@ def _by_label(labels: Labels, settings: PartitionSettings) -> Sequence[Indices]:
 
 CHOICES = {
     # every STEP-th record, sorted by label, in equal shares
-    "by_label": Partition(_by_label, argument="STEP")
+    "by_label": Partition(_by_label, argument="STEP"),
 }

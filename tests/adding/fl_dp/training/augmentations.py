@@ -12,5 +12,5 @@ def negative(images: Tensor, uniform: Tensor, _argument: str) -> Tensor:
 
 CHOICES = {
     # light and dark changed over, with a chance of one half
-    "negative": Augmentation(negative, numbers=1)
+    "negative": Augmentation(negative, numbers=1),
 }

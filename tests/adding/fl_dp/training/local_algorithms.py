@@ -9,5 +9,5 @@ class Halved(LocalAlgorithm):
 
 
 CHOICES = {
-    "halved": Halved  # steps of half the length
+    "halved": Halved,  # steps of half the length
 }

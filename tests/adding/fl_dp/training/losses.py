@@ -12,5 +12,5 @@ def _hinge(outputs: Tensor, labels: Tensor) -> Tensor:
 
 CHOICES = {
     # multi-class hinge loss (Crammer, Singer 2001)
-    "hinge": Loss(_hinge, targets=("class",), metrics=("accuracy",))
+    "hinge": Loss(_hinge, targets=("class",), metrics=("accuracy",)),
 }

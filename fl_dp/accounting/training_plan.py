@@ -2,8 +2,6 @@
 
 import math
 
-from scipy.stats import binom
-
 from fl_dp.errors import ConfigError
 
 _MOST_RECORDS = 10**15  # products with it stay exact integers in double precision
@@ -30,4 +28,6 @@ def planned_participations(rounds: int, share: float) -> int:
     It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
     at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
     """
+    from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a while to import
+
     return max(1, int(binom.ppf(ENOUGH, rounds, min(1.0, share))))

@@ -11,8 +11,6 @@ from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulati
 from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, say, with_track
 from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
-from fl_dp.launch import launcher
-from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import reporting_progress
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
@@ -90,11 +88,13 @@ def run(
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
+        from fl_dp.launch import launcher
 
         with reporting_progress(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, ray_address)
+    from fl_dp.launch.launcher import launch  # late: errors in arguments need neither Flower nor torch
 
     with reporting_progress(say) as tell, naming_places(request):
         return launch(

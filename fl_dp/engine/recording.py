@@ -17,7 +17,6 @@ from itertools import islice
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from fl_dp.engine.gradients.kept import Combine, Kept
 from fl_dp.engine.steady_rows import HUGE, LONG, scaled, write_weights
@@ -88,6 +87,7 @@ def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]
 
 
 def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
+    from torch.fx.experimental.proxy_tensor import make_fx  # late: few need it; its first call takes a second
 
     forms: list[_Form] = []
 

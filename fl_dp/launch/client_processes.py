@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.launch.logs import OwnersLog
-from fl_dp.launch.processes import Processes, ended
-from fl_dp.models.names import is_own_code
+from fl_dp.launch.processes import Processes
 from fl_dp.records import Entry
 
 _ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed only to import what that needs
@@ -76,10 +73,13 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
     import fl_dp.tasks.identity
     import fl_dp.tasks.records
     import fl_dp.tasks.sources  # noqa: F401
+    from fl_dp.accounting.epsilon import compute_epsilon
+    from fl_dp.config.client import ClientConfig
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
     from fl_dp.federation.client.loop import prepare_to_read
     from fl_dp.models.build import choose_model
+    from fl_dp.models.names import is_own_code
     from fl_dp.training.local_algorithm import algorithm_class
     from fl_dp.training.losses import loss_of
 
@@ -149,6 +149,7 @@ def _log_to(path: Path) -> OwnersLog:
 
 def _tell_end(client: ClientStart, code: int) -> None:
     from fl_dp.federation.client.loop import told_to
+    from fl_dp.launch.processes import ended
 
     told_to(Path(client.events), client.name)("ended", ended(code))
 

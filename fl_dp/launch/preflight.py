@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.accounting.accountant import check_holds_budgets
-from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.choices import FEATURES, SOURCES
 from fl_dp.config.data import CLIENT, RECORD
@@ -25,7 +24,6 @@ from fl_dp.launch.ledger_place import check_copies
 from fl_dp.launch.processes import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
-from fl_dp.reporting.tracking import check_trackers
 from fl_dp.reporting.wording import some
 
 if TYPE_CHECKING:
@@ -96,6 +94,7 @@ def check_first(config: RunConfig, *, clients: bool) -> None:
     if config.features:
         FEATURES.check(config.features)
     check_name(config.model)
+    from fl_dp.reporting.tracking import check_trackers  # late: a client's checks need no tracker
 
     check_trackers(config.track_names)
 
@@ -318,6 +317,7 @@ def check_budget(config: RunConfig, largest: int) -> None:
     """
     if not config.private or config.epsilon >= _ALWAYS_MET:
         return
+    from fl_dp.accounting.budget import Budget, auto_delta
     from fl_dp.federation.server.planning import round_mechanism
 
     delta = auto_delta(largest) if config.delta == AUTO else float(config.delta)

@@ -7,18 +7,15 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
-from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
-from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
 from fl_dp.federation.client.journal import Note
-from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.payment import CLIENTS_LOGGER, DataAccount, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, Training, play
@@ -30,7 +27,9 @@ from fl_dp.federation.wire.messages import (
     update_to_content,
 )
 from fl_dp.records import Refusal, total_steps
-from fl_dp.tasks.records import load_part
+
+if TYPE_CHECKING:
+    from fl_dp.data.persons import Examples
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -92,6 +91,8 @@ def answer(
 
 def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
+    from fl_dp.tasks.records import load_part
+
     note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         (client,) = rounds.register([(config, load_part(config))])
@@ -104,6 +105,8 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
+    from fl_dp.federation.client.own_training import OwnTraining
+
     return trained_round(message, config, OwnTraining)
 
 
@@ -111,6 +114,8 @@ def trained_round(
     message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
 ) -> RecordDict:
     """The answer to a round's message. make: makes the training from the client's settings and data."""
+    from fl_dp.tasks.records import load_part
+
     note = Note(config.ledger, config.client)
     with noted(note):
         plan, _ = plan_from_content(message.content)
@@ -132,6 +137,9 @@ def trained_round(
 
 def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
     """Evaluate the message's model on the client's own test records, if their account has room."""
+    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
+    from fl_dp.tasks.records import load_part
+
     plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
     with noted(note):
         if not config.test:

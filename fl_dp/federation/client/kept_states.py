@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
-from fl_dp.training.kept import OWN, RUN, read_state
-from fl_dp.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fl_dp.training.trainer import Trainer
 
 FOLDER = "kept"
 _ENDING = ".pt"
@@ -117,6 +118,8 @@ def written_at(file: Path) -> int:
 
 def read_own_model(file: Path) -> OwnModel:
     """Read the file that `own_model_file` returns; ConfigError if it is damaged."""
+    from fl_dp.training.kept import OWN, RUN, read_state
+
     try:
         state = read_state(file.read_bytes())
         return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])

@@ -9,23 +9,21 @@ import hashlib
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
-from fl_dp.choices import SOURCES
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
-from fl_dp.data.persons import Examples, PersonData, digests_of_names
-from fl_dp.data.source import choose_source
 from fl_dp.errors import DataError, LedgerError
 from fl_dp.records import TEST_RECORDS
-from fl_dp.tasks.held_out import HeldOut
-from fl_dp.tasks.identity import identity
-from fl_dp.tasks.load import task_class, task_of
-from fl_dp.tasks.task import Task
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
+    from fl_dp.data.persons import Examples
+    from fl_dp.tasks.held_out import HeldOut
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
@@ -33,6 +31,8 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
 
     DataError if there are more units than the settings declare.
     """
+    from fl_dp.accounting.ledger.requests import DataDeclaration
+
     units = len(data)
     declared = auto_size(units, config) if config.public_size == AUTO else int(config.public_size)
     if units > declared:
@@ -74,6 +74,11 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
 
 def is_public(config: TaskSettings) -> bool:
     """Whether the data are public. Only built-in data sets count as public, never a task's own records."""
+    from fl_dp.choices import SOURCES
+    from fl_dp.data.source import choose_source
+    from fl_dp.tasks.load import task_class
+    from fl_dp.tasks.task import Task
+
     if config.task and task_class(config.task).train_data is not Task.train_data:
         return False
     if config.data.partition(":")[0] not in SOURCES.built_in():
@@ -100,6 +105,8 @@ def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> Non
 
 def _person_digests(data: "Examples") -> "Digests | None":
     """Digests of the persons' ids or, if units are records, of the groups' names, which may be such ids."""
+    from fl_dp.data.persons import PersonData, digests_of_names
+
     if isinstance(data, PersonData):
         return data.person_digests
     groups = data.groups
@@ -148,6 +155,8 @@ def public_kind(config: ClientConfig) -> str:
 def _name_of_all(config: ClientConfig) -> str:
     if config.data_name or not config.task:
         return config.data_name or config.data
+    from fl_dp.tasks.load import task_class
+    from fl_dp.tasks.task import Task
 
     kind = task_class(config.task)
     if kind.train_data is Task.train_data:
@@ -158,6 +167,9 @@ def _name_of_all(config: ClientConfig) -> str:
 
 def task_identity(config: TaskSettings) -> str:
     """The digest to compare with a server's plan; empty if all is built in and no schema is read."""
+    from fl_dp.tasks.identity import identity
+    from fl_dp.tasks.load import task_of
+
     return identity(task_of(config))
 
 
@@ -181,6 +193,8 @@ def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDec
     then it pays in both (docs/site-metrics.md).
     DataError if there are more units than the settings declare.
     """
+    from fl_dp.accounting.ledger.requests import DataDeclaration
+
     name, records = dataset_name(config) + TEST_RECORDS, held_out.records
     declared = _test_size(held_out.units, config)
     if held_out.units > declared:

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.data.persons import Examples
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.budgets import budget_of, evaluation_budget_of, profile_of
@@ -42,8 +41,10 @@ from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
-from fl_dp.tasks.held_out import HeldOut
-from fl_dp.tasks.records import load_held_out
+
+if TYPE_CHECKING:
+    from fl_dp.data.persons import Examples
+    from fl_dp.tasks.held_out import HeldOut
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -98,6 +99,7 @@ class ClientRounds:
         ]
 
     def _load_held_out(self, settings: ClientConfig) -> "HeldOut":
+        from fl_dp.tasks.records import load_held_out  # late: it imports torch
 
         key = self.ledger.split_key() if settings.test_share else b""
         return (self._held_out or load_held_out)(settings, key)

@@ -22,7 +22,6 @@ from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versio
 from fl_dp.reporting.reports import RunStatus, Summary
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.statements import MOST_CHARACTERS, Statement
-from fl_dp.tasks.description import describe
 from fl_dp.weights_digest import weights_digest
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def leave(
 
 def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, private: bool) -> str:
     """Save the models; returns the digest of the run's model."""
+    from fl_dp.tasks.description import describe
+
     assert record.state is not None
     arrays = record.state.arrays
     model, kept = prepared.model, record.kept

@@ -6,15 +6,18 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fl_dp.errors import LaunchError
-from fl_dp.federation.server.keep import Kept
 from fl_dp.federation.server.state import STATE, RunState, read_state, write_state
-from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_results import RunResults
+
+if TYPE_CHECKING:
+    from fl_dp.federation.server.keep import Kept
+    from fl_dp.federation.server.strategy import PrivateStrategy
+
 
 Result = TypeVar("Result")
 logger = logging.getLogger("fl_dp")

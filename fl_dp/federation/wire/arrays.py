@@ -5,19 +5,18 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from flwr.app import Array, ArrayRecord
 from flwr.common.constant import SType
 from numpy.lib import format as npy
-from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.schema import some_names
-from fl_dp.training.local_algorithm import personal_names
-from fl_dp.training.trainer import as_arrays, trainable
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,6 +51,9 @@ def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
 
 def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
     """The specs of the trained parameters that leave a client. personal: patterns of those that never do."""
+    from fl_dp.training.local_algorithm import personal_names  # late: they import torch
+    from fl_dp.training.trainer import as_arrays, trainable
+
     all_of_them = specs(as_arrays(trainable(model)))
     own = personal_names(personal, tuple(all_of_them))
     return {name: spec for name, spec in all_of_them.items() if name not in own}
@@ -59,6 +61,8 @@ def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
 
 def load_arrays(model: "nn.Module", arrays: Mapping[str, NDArray]) -> None:
     """Copy `arrays`, complete as from `state_arrays`, into the model."""
+    import torch
+
     # strict=False: the further names of tied parameters are not among the arrays
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()}, strict=False)
 

@@ -8,10 +8,7 @@ import logging
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from fl_dp.clean_text import clean
 from fl_dp.config.data import CLIENT
@@ -22,8 +19,6 @@ from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.console import alone_words, constant_words
 from fl_dp.reporting.page import numbers
 from fl_dp.reporting.page.approval import day
-from fl_dp.reporting.page.canvas import Figure, drawing
-from fl_dp.reporting.page.figures import figures
 from fl_dp.reporting.page.outcomes import WITHHELD
 from fl_dp.reporting.page.read import Named, RunFacts, read_run
 from fl_dp.reporting.page.tables import tables
@@ -31,6 +26,11 @@ from fl_dp.reporting.provenance import drawn_by
 from fl_dp.reporting.reports import BEYOND_USE, NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted, some
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from fl_dp.reporting.page.canvas import Figure
 
 _LONGEST, _LONGEST_NAME = 4096, 80  # characters of a text, and of the run's name in a footer
 _NAMED = 12  # clients, or names of data, in one line
@@ -187,6 +187,8 @@ def site_lines(run: RunFacts) -> tuple[str, ...]:
 
 
 def _figures(run: RunFacts) -> "list[Figure]":
+    from fl_dp.reporting.page.canvas import drawing
+    from fl_dp.reporting.page.figures import figures
 
     with drawing():
         return figures(run)
@@ -199,6 +201,8 @@ def _in_css(text: str) -> str:
 
 @cache
 def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),

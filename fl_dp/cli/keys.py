@@ -6,7 +6,7 @@ import typer
 
 from fl_dp.choices import Choices, nearest
 from fl_dp.cli.common import say
-from fl_dp.config.all_keys import Key, by_group, keys_of
+from fl_dp.config.all_keys import Key, by_group, keys_of, keys_page
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
@@ -23,8 +23,6 @@ def keys(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all keys as a Markdown page.")] = False,
 ) -> None:
     """List the keys of a run config or of a client's settings."""
-    from fl_dp.config.all_keys import keys_page
-
     if markdown:
         typer.echo(keys_page(), nl=False)
         return

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.common import say, write_new
+from fl_dp.config.all_keys import client_file, run_file
 from fl_dp.errors import ConfigError
 
 HELP = """Write a folder of your own, or a config with every key.
@@ -50,7 +51,6 @@ def new(
 
 
 def _write_config(path: Path, *, client: bool) -> None:
-    from fl_dp.config.all_keys import client_file, run_file
 
     write_new(path, (client_file if client else run_file)(path.name))
     if client:

@@ -1,15 +1,14 @@
 """`fl-dp report`: the page of a run, for those who decide and sign."""
 
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fl_dp.cli.common import say
 from fl_dp.errors import ConfigError
-
-if TYPE_CHECKING:
-    from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_folder import RunFolder
 
 HELP = """Write the report of a run.
 
@@ -70,7 +69,6 @@ def report(
 
 
 def _folder(path: Path) -> "RunFolder":
-    from fl_dp.reporting.run_folder import RunFolder
 
     if not path.is_dir():
         raise ConfigError(f"{path}: no such folder; name the folder of a run, such as runs/20250102-030405.")
@@ -78,7 +76,6 @@ def _folder(path: Path) -> "RunFolder":
 
 
 def _open(page: Path) -> None:
-    import webbrowser
 
     if not webbrowser.open(page.absolute().as_uri()):
         say(f"no browser was found; open {page} yourself")

@@ -8,12 +8,15 @@ or rounds share is computed once.
 import math
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+from dp_accounting.pld.privacy_loss_distribution import (
+    PrivacyLossDistribution,
+    from_gaussian_mechanism,
+    identity,
+)
 
 from fl_dp.records import Entry
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 # How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim
 # that is lower than its epsilon by no more is no contradiction.
@@ -38,8 +41,6 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
         return 0.0
     if _is_hopeless(charges):
         return math.inf
-    import numpy as np
-    from dp_accounting.pld.privacy_loss_distribution import identity
 
     interval = grid_interval(charges, fine)
     composed = identity(value_discretization_interval=interval)
@@ -113,7 +114,6 @@ def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
 
 @lru_cache(maxsize=8)
 def _step(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
-    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
     return from_gaussian_mechanism(
         noise_multiplier, value_discretization_interval=interval, sampling_prob=sample_rate

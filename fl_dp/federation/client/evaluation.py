@@ -12,7 +12,6 @@ simulation, with the same numbers.
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import torch
 from flwr.app import RecordDict
@@ -20,6 +19,7 @@ from flwr.app import RecordDict
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.config.client import ClientConfig
+from fl_dp.data.persons import Examples
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
@@ -28,17 +28,13 @@ from fl_dp.federation.client.payment import Client, HeldOutAccount, Paid, pay_an
 from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
 from fl_dp.federation.devices import find_devices
-from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.evaluation import CELLS, EvaluationPlan, SiteHistogram
 from fl_dp.models.names import common_name
 from fl_dp.records import NUMERICS, PROVEN, STEADY_ROWS, Entry, Refusal
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.score_histogram import Counts, Layout, check_model, count
-
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
-    from fl_dp.federation.wire.arrays import NDArray
 
 NO_TEST_RECORDS = "declares no test records of its own (test)"
 

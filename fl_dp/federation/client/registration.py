@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
+from fl_dp.choices import SOURCES
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
@@ -21,7 +23,6 @@ from fl_dp.errors import DataError, LedgerError
 from fl_dp.records import TEST_RECORDS
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
     from fl_dp.data.persons import Examples
     from fl_dp.tasks.held_out import HeldOut
 
@@ -31,8 +32,6 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
 
     DataError if there are more units than the settings declare.
     """
-    from fl_dp.accounting.ledger.requests import DataDeclaration
-
     units = len(data)
     declared = auto_size(units, config) if config.public_size == AUTO else int(config.public_size)
     if units > declared:
@@ -74,7 +73,6 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
 
 def is_public(config: TaskSettings) -> bool:
     """Whether the data are public. Only built-in data sets count as public, never a task's own records."""
-    from fl_dp.choices import SOURCES
     from fl_dp.data.source import choose_source
     from fl_dp.tasks.load import task_class
     from fl_dp.tasks.task import Task
@@ -193,8 +191,6 @@ def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDec
     then it pays in both (docs/site-metrics.md).
     DataError if there are more units than the settings declare.
     """
-    from fl_dp.accounting.ledger.requests import DataDeclaration
-
     name, records = dataset_name(config) + TEST_RECORDS, held_out.records
     declared = _test_size(held_out.units, config)
     if held_out.units > declared:

@@ -2,20 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from fl_dp.config.data import PERSON
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.outcomes import are_told, of_test_records
 from fl_dp.tasks.task import Task
 from fl_dp.training.objective import Batch
-
-if TYPE_CHECKING:
-    from fl_dp.data.tensor_data import TensorData
 
 BATCH_SIZE = 512
 

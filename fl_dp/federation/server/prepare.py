@@ -5,12 +5,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+import torch
 from flwr.app import ArrayRecord, MetricRecord
+from torch import nn
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import BEST
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server import evaluation
@@ -38,12 +40,6 @@ from fl_dp.tasks.own_code import own_parts
 from fl_dp.tasks.records import evaluation_records
 from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.task import Task
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-    from fl_dp.data.tensor_data import TensorData
 
 logger = logging.getLogger("fl_dp")
 

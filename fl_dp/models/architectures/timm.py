@@ -3,6 +3,7 @@
 import difflib
 from typing import Any
 
+import timm
 from torch import nn
 
 from fl_dp.errors import ModelError
@@ -37,7 +38,6 @@ def timm_model(form: Form, name: str) -> nn.Module:
         )
     channels, height, width = expect_image(form, least=32)
     require_package("timm", f"model = 'timm:{name}'")
-    import timm
 
     options: dict[str, Any] = {}
     if name.startswith(_SIZED):

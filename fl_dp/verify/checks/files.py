@@ -3,11 +3,13 @@
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
+from fl_dp.models.weights_file import load_weights
 from fl_dp.reporting.provenance import digested_files, page_digest
 from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.wording import counted
@@ -15,9 +17,7 @@ from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import Charges, Claim, round_claims
 from fl_dp.verify.growth import Known, check_end, follow
 from fl_dp.verify.reading import CutOffError, check_bounds, is_there, opened
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from fl_dp.weights_digest import ties_left_open, weights_digest
 
 _OF_SETTINGS = ("delta", "budget", "accountant", "sample_rate", "noise_multiplier")
 _OF_SAME_CHARGES = ("epsilon", "epsilon_alone", "steps", "arithmetic", *_OF_SETTINGS)
@@ -220,7 +220,6 @@ def _compare_model(path: Path, claimed: str | None, found: Found) -> None:
     if not is_there(path) or not claimed:
         found.not_given(path.name if claimed else "a digest of the model", "the model was not compared")
         return
-    from fl_dp.weights_digest import ties_left_open, weights_digest
 
     weights = _weights_of_file(path)
     if weights_digest(weights) != claimed:
@@ -246,7 +245,6 @@ def _weights_of_file(path: Path) -> "dict[str, Tensor]":
             raise ConfigError(f"{path.name} is no model as fl_dp writes it.") from None
     if packed:  # it could expand beyond all memory
         raise ConfigError(f"{path.name} is packed, which no model of fl_dp's is; it was not read.")
-    from fl_dp.models.weights_file import load_weights
 
     return load_weights(path, path.name)
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pandas
 from torch import Tensor, nn
 
 from fl_dp.api.rebuild import rebuilt
@@ -215,6 +214,7 @@ def _round(report: RoundReport) -> Row:
 def _table(rows: Sequence[Row]) -> Any:
     if find_spec("pandas") is None:
         return list(rows)
+    import pandas
 
     return pandas.DataFrame(rows)
 

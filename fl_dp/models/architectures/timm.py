@@ -3,7 +3,6 @@
 import difflib
 from typing import Any
 
-import timm
 from torch import nn
 
 from fl_dp.errors import ModelError
@@ -38,6 +37,7 @@ def timm_model(form: Form, name: str) -> nn.Module:
         )
     channels, height, width = expect_image(form, least=32)
     require_package("timm", f"model = 'timm:{name}'")
+    import timm
 
     options: dict[str, Any] = {}
     if name.startswith(_SIZED):

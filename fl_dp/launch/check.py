@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, ExitCode, FlDpError
-from fl_dp.launch.forecast import Forecast, SiteMetricsForecast, forecast_of, forecast_site_metrics
 from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
-from fl_dp.launch.measuring import memory_of
 from fl_dp.launch.preflight import check_first, preflight
 from fl_dp.launch.request import Engine, RunRequest
-from fl_dp.launch.validation import validate
 from fl_dp.reporting.run_folder import check_unclaimed
+
+if TYPE_CHECKING:
+    from fl_dp.launch.forecast import Forecast, SiteMetricsForecast
 
 _OF_MODEL = ("model", "losses()")  # where a finding lies that the server's own checks would find again
 _SERVER_ALONE = (
@@ -105,11 +106,14 @@ def check_run(
         notes += checked.notes
         config, sizes = checked.config, checked.sizes
         if not wrong.found:
+            from fl_dp.launch.forecast import forecast_of, forecast_site_metrics
+
             of_sites = forecast_site_metrics(config, sizes)
         if not wrong.found and not server:
             place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
             if place.one_run:
                 check_no_ledger_yet(out)
+            from fl_dp.launch.measuring import memory_of
 
             forecast = forecast_of(config, sizes, place.folder)
             forecast = replace(forecast, memory=memory_of(forecast))
@@ -118,6 +122,8 @@ def check_run(
 
 def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
     """Collect everything in task, data and model that training would refuse; returns notes about them."""
+    from fl_dp.launch.validation import validate
+
     task = validate(config, config=config, test=config.evaluate == "server")
     before = wrong.found
     for one in task.findings:

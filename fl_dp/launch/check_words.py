@@ -2,18 +2,21 @@
 
 import statistics
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ExitCode
 from fl_dp.launch.check import CheckResult
-from fl_dp.launch.forecast import ClientSpending, Forecast
 from fl_dp.launch.processes import cores
 from fl_dp.reporting.budget_table import named
 from fl_dp.reporting.console import alone_words, epsilon_means, privacy_words, rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE, FederationBudget
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, folded
+
+if TYPE_CHECKING:
+    from fl_dp.launch.forecast import ClientSpending, Forecast
 
 Say = Callable[[str], None]
 _SHOWN = 10  # clients in a table; if there are more, it shows the largest, the median and the smallest

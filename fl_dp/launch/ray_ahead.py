@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fl_dp.launch.processes import MARKER, Processes, cores, thread_settings
-from fl_dp.simulation.cluster.runtime import check_cluster, running
 
 
 class RayAhead:
@@ -36,6 +35,7 @@ class RayAhead:
         self._thread.join()
 
     def _run(self) -> None:
+        from fl_dp.simulation.cluster.runtime import running
 
         try:
             with running(self._address, self._processes.scratch, cores()):
@@ -55,6 +55,8 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
     listens at the address.
     """
     if address:
+        from fl_dp.simulation.cluster.runtime import check_cluster
+
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)

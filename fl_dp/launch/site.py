@@ -16,7 +16,6 @@ from fl_dp.federation.client.journal import (
     read_journal,
     spent_in_words,
 )
-from fl_dp.federation.devices import find_devices
 from fl_dp.kits.kit import SiteKit, ending, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
@@ -47,6 +46,7 @@ def check_task(settings: ClientConfig) -> None:
 
     The error lists everything that `fl_dp.validate` finds. No ledger is touched, and no test row is read.
     """
+    from fl_dp.federation.devices import find_devices
     from fl_dp.launch.validation import validate
     from fl_dp.tasks.records import of_client
 

@@ -1,28 +1,20 @@
 """`fl_dp.validate`: checks a task, or a model and some data, against everything that training refuses."""
 
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import absolute_name
-from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.devices import find_device
-from fl_dp.federation.server.evaluation import try_own_metrics
 from fl_dp.form import names_of
 from fl_dp.launch.preflight import clients_there
-from fl_dp.tasks.load import task_of
-from fl_dp.tasks.records import SERVER, forget, of_client, records_of
-from fl_dp.tasks.task import Task
-from fl_dp.tasks.validation import Finding, Validation, validate_task
-from fl_dp.training.local_algorithm import check_algorithm, personal_names
-from fl_dp.training.optimizers import check_optimizer
-from fl_dp.training.trainer import trainable
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fl_dp.tasks.task import Task
+    from fl_dp.tasks.validation import Validation
 
 
 def validate(
@@ -57,6 +49,14 @@ def validate(
         >>> print(fl_dp.validate(mixing, records))  # doctest: +ELLIPSIS
         found: model, layer 0: a batch norm mixes the examples of a batch; ...
     """
+    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.server.evaluation import try_own_metrics
+    from fl_dp.tasks.records import forget, records_of
+    from fl_dp.tasks.validation import Finding, validate_task
+    from fl_dp.training.local_algorithm import check_algorithm, personal_names
+    from fl_dp.training.optimizers import check_optimizer
+    from fl_dp.training.trainer import trainable
+
     forget()
     task = _task_of(task_or_model, data, config)
     names = config.metric_names if config else ()
@@ -83,6 +83,9 @@ def validate(
 
 
 def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
+    from torch import nn
+
+    from fl_dp.tasks.task import Task
 
     settings = TaskSettings(**config.of_task()) if config else TaskSettings()
     if isinstance(given, nn.Module):
@@ -102,6 +105,9 @@ def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
 
 def _of_settings(settings: TaskSettings) -> "Task":
     """The task that they name; of a file per client, one is for training, the server's for testing."""
+    from fl_dp.tasks.load import task_of
+    from fl_dp.tasks.records import SERVER, of_client
+
     if not settings.by_client:
         return task_of(settings)
     first, *others = _clients_with_files(settings.data)
@@ -118,6 +124,9 @@ def _of_settings(settings: TaskSettings) -> "Task":
 
 def _clients_with_files(data: str) -> list[str]:
     """Names whose files exist, the server last; ConfigError if no client's does."""
+    from fl_dp.data.source import absolute_name
+    from fl_dp.tasks.records import SERVER
+
     path = absolute_name(data).partition(":")[2]
     names = clients_there(path)
     if not set(names) - {SERVER}:
@@ -127,6 +136,8 @@ def _clients_with_files(data: str) -> list[str]:
 
 
 def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
+    from fl_dp.data.tensor_data import TensorData
+    from fl_dp.tasks.task import Task
 
     class Given(Task):
         """A model and data passed in by a program."""
@@ -146,5 +157,6 @@ def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
 
 
 def _is_float(targets: Any) -> bool:
+    import torch
 
     return torch.as_tensor(targets).is_floating_point()

@@ -29,8 +29,7 @@ from fl_dp.records import MOST_PULL
 class RunConfig(RunSettings):
     """One run, as the server's operator requests it.
 
-    Args:
-        settings: The keys of docs/keys.md by name, with `_` for `-`; `fl-dp keys` says what each means.
+    It takes the keys of docs/keys.md by name, with `_` for `-`; `fl-dp keys` says what each means.
 
     Raises:
         ConfigError: A setting out of its range, or two that exclude each other.

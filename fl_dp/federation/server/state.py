@@ -9,11 +9,12 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from fl_dp.config.flat import Scalar
 from fl_dp.config.run import MAY_CHANGE, RunConfig
+from fl_dp.config.setting import MOST_SEED
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord
@@ -21,12 +22,13 @@ from fl_dp.federation.wire.arrays import NDArray, below
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import read_round
-from fl_dp.schema import UnfitError, read_json, to_json
+from fl_dp.schema import Range, UnfitError, read_json, to_json
 
 STATE = "state.npz"
 VERSION = 8  # of the file; a state of another one is declined
 _HEADER, _LINE, _SECRET = "header", "line", "secret"
 _ARRAY, _AGGREGATED, _KEPT = "array ", "aggregated ", "kept "
+_Setting = str | Annotated[int, Range(0, MOST_SEED)] | float | bool  # as a config allows, beyond 2^53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class _Header:
     version: int = VERSION
     run: str
     origin: str = ""
-    settings: Mapping[str, Scalar]
+    settings: Mapping[str, _Setting]
     numerics: int = NUMERICS
     started: str = ""
     seconds: float = 0.0

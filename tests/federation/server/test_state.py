@@ -14,6 +14,7 @@ from run_records import client, record
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.config.run import RunConfig
+from fl_dp.config.setting import MOST_SEED
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import AccountOfTests, ClientRecord
 from fl_dp.federation.server.state import RunState, read_state, write_state
@@ -82,6 +83,14 @@ def test_what_is_written_is_read(state, tmp_path):
     assert (again.last, again.rounds) == (REPORT, 3)
     write_state(path, replace(state, last=None))
     assert (read_state(path).last, read_state(path).rounds) == (None, 0)
+
+
+def test_a_run_of_any_seed_can_be_resumed(state, tmp_path):
+    """Also of one that is beyond the integers that every JSON reader has."""
+    for seed in (2**53, MOST_SEED):
+        config = RunConfig(seed=seed)
+        write_state(tmp_path / "state.npz", replace(state, settings=config.to_flat()))
+        read_state(tmp_path / "state.npz").check_same(config)
 
 
 def test_it_holds_a_secret_and_only_its_owner_can_read_it(state, tmp_path):

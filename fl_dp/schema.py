@@ -45,8 +45,9 @@ _LIMITS = {"int": _NUMBER, "float": _NUMBER, "str": _LENGTH, "bytes": _LENGTH, "
 
 
 class UnfitError(ConfigError):
-    """The input does not fit the record. place: of the field. words: the message without the record's name;
-    problem: place and reason alone.
+    """The input does not fit the record.
+
+    place: of the field. words: the message without the record's name. problem: place and reason alone.
     """
 
     def __init__(self, kind: type, reason: str, place: str = "") -> None:

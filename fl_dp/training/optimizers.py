@@ -133,7 +133,7 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
             raise ConfigError(f"optimizer-settings: {key} = {value!r}: expected {_wanted(known[key])}.")
     if momentum and name != SGD:
         raise ConfigError(
-            f"momentum = {momentum:g}: only sgd takes it; {name} takes its own settings in optimizer-settings."
+            f"momentum = {momentum:g}: only sgd takes it; settings of {name} go into optimizer-settings."
         )
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     values |= {"momentum": momentum} if name == SGD else {}

@@ -171,10 +171,14 @@ def memory_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
         return
     trainers = min(cores(), config.fit_clients) if simulated else config.clients
     yield (
-        f"memory: about {memory.resident_bytes + memory.step_bytes} bytes resident, as ps and top show it, "
-        f"for each process that trains, {memory.step_bytes} of them for a step; there are {trainers}, and "
-        "the server's. They share libraries, which are about half of a small model's process"
+        f"memory: about {_mib(memory.resident_bytes + memory.step_bytes)} MiB resident, as ps and top show it, "
+        f"for each process that trains, at most {_mib(memory.step_bytes)} MiB of them for a step. {trainers} "
+        "such processes run, and the server's; they share libraries, about half of a small model's process"
     )
+
+
+def _mib(size: int) -> int:
+    return -(-size // 2**20)
 
 
 def _verdict(found: CheckResult) -> str:

@@ -170,9 +170,10 @@ def memory_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
     if memory is None:
         return
     trainers = min(cores(), config.fit_clients) if simulated else config.clients
+    total, step = _mib(memory.resident_bytes + memory.step_bytes), _mib(memory.step_bytes)
     yield (
-        f"memory: about {_mib(memory.resident_bytes + memory.step_bytes)} MiB resident, as ps and top show it, "
-        f"for each process that trains, at most {_mib(memory.step_bytes)} MiB of them for a step. {trainers} "
+        f"memory: about {total} MiB resident, as ps and top show it, for each process that trains, "
+        f"at most {step} MiB of them for a step. {trainers} "
         "such processes run, and the server's; they share libraries, about half of a small model's process"
     )
 

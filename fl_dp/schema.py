@@ -45,8 +45,9 @@ _LIMITS = {"int": _NUMBER, "float": _NUMBER, "str": _LENGTH, "bytes": _LENGTH, "
 
 
 class UnfitError(ConfigError):
-    """The input does not fit the record. place: of the field. words: the message without the record's name;
-    problem: place and reason alone.
+    """The input does not fit the record.
+
+    place: of the field. words: the message without the record's name. problem: place and reason alone.
     """
 
     def __init__(self, kind: type, reason: str, place: str = "") -> None:
@@ -118,7 +119,8 @@ def read(
     unknown = set() if others else found.keys() - names
     missing = {one.name for one in fields if whole or _is_required(one)} - found.keys()
     if unknown or missing:
-        which = f"{some_names(unknown)} not known, {some_names(missing)} missing"
+        kinds = ((unknown, "not known"), (missing, "missing"))
+        which = ", ".join(f"{some_names(ones)} {what}" for ones, what in kinds if ones)
         raise UnfitError(
             kind, f"fields that do not belong together: {which}; do both sides run the same fl_dp?"
         )

@@ -110,8 +110,8 @@ def test_integers_that_some_readers_of_json_round_are_refused() -> None:
 @pytest.mark.parametrize(
     ("found", "options", "words"),
     [
-        ({"name": "n", "more": 1}, {}, r"\['more'\] not known"),
-        ({"size": 1}, {}, r"\['name'\] missing"),
+        ({"name": "n", "more": 1}, {}, r"\['more'\] not known; do"),
+        ({"size": 1}, {}, r"together: \['name'\] missing"),
         ({"name": "n"}, {"whole": True}, r"\['size'\] missing"),
         ([], {}, "table"),
         ({"name": "n", "size": 1}, {"apart": {"size": 2}}, r"\['size'\] not known"),

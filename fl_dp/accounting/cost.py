@@ -1,6 +1,6 @@
-"""What a client's data have paid: one record, from the ledger to console, page, statement and verify.
+"""What a client's data have paid: one record for ledger, console, page, statement and verify.
 
-The annotations are also the schema by which it is read from files.
+Its annotations are also the schema by which it is read from files.
 """
 
 import json
@@ -47,7 +47,7 @@ def _entries(text: str) -> tuple[Entry, ...]:
             raise ValueError(f"charges for {what}, whose cost only fl_dp 1.0 knows")
         known = Entry.__dataclass_fields__.keys()
         if not {"sample_rate", "noise_multiplier", "steps"} <= one.keys() <= known:
-            raise ValueError("a charge with other fields")
+            raise ValueError("a charge with missing or unknown fields")
         if type(one["steps"]) is not int or not 0 <= one["steps"] < EXACT:
             raise ValueError("no count of steps")
         one |= {name: _number(one[name]) for name in ("sample_rate", "noise_multiplier")}
@@ -69,9 +69,9 @@ class Cost:
     charges: merged entries. epsilon: of these, at the delta and by the accountant of their budget.
     epsilon_alone: the same if the assumption behind secure sums fails; None if none were in such sums.
 
-    At the end of a run alone: planned_epsilon: what it will be if all planned rounds are run; somebody who
-    stops a run because of its results has learnt no less. claimed_epsilon: beside the cost of a run, the
-    epsilon of everything else that its ledger shows.
+    Two are set only at a run's end. planned_epsilon: what epsilon would be after all planned rounds; whoever
+    stops a run because of its results has learnt no less. claimed_epsilon: in the cost of a run, the epsilon
+    of everything else that the client's ledger shows.
     """
 
     charges: Charges

@@ -170,11 +170,16 @@ def memory_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
     if memory is None:
         return
     trainers = min(cores(), config.fit_clients) if simulated else config.clients
+    total, step = _mib(memory.resident_bytes + memory.step_bytes), _mib(memory.step_bytes)
     yield (
-        f"memory: about {memory.resident_bytes + memory.step_bytes} bytes resident, as ps and top show it, "
-        f"for each process that trains, {memory.step_bytes} of them for a step; there are {trainers}, and "
-        "the server's. They share libraries, which are about half of a small model's process"
+        f"memory: about {total} MiB resident, as ps and top show it, for each process that trains, "
+        f"at most {step} MiB of them for a step. {trainers} "
+        "such processes run, and the server's; they share libraries, about half of a small model's process"
     )
+
+
+def _mib(size: int) -> int:
+    return -(-size // 2**20)
 
 
 def _verdict(found: CheckResult) -> str:

@@ -73,8 +73,8 @@ class Views:
     def of(self, records: Tensor, examples: Tensor, words: Words) -> Tensor:
         """(n, k * number, C, H, W): views of the records (n, k, C, H, W); a record's views are adjacent.
 
-        examples: (n,) the examples' numbers in the data. words: the step's secret numbers. An example's views
-        follow from its own, whatever else is in the batch.
+        examples: (n,) the examples' places in the data. words: the step's secret numbers. An example's views
+        follow from its own secret numbers, whatever else is in the batch.
         """
         n, k = records.shape[:2]
         images = records.repeat_interleave(self.number, dim=1).flatten(0, 1)

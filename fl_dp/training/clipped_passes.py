@@ -1,4 +1,4 @@
-"""The clipped sum of a pass, on any device; an example that raises contributes nothing, and all others do."""
+"""The clipped sum of a pass, on any device. An example that raises adds nothing; all others still count."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,9 +25,10 @@ Result = TypeVar("Result")
 
 
 class ClippedPasses:
-    """first: passes of the model that is trained; more_devices: where copies take turns with it.
+    """Clipped sums of a model's passes.
 
-    recorder: records passes, if they are worth it.
+    first: passes of the model that is trained. more_devices: where copies of it take turns
+    with it. recorder: records passes, if they are worth it.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class ClippedPasses:
     def sum_of_pass(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
         """The clipped sum of a batch at the model's weights, in one pass.
 
-        passes: of a copy that has these weights; its sum comes to the first device, too. rows: of the pass,
+        passes: of a copy that has these weights; its sum is moved to the first device. rows: of the pass,
         at least the number of examples. It raises if one example may spoil the others, see
         `clipped_grad_sum`.
         """
@@ -92,9 +93,9 @@ class ClippedPasses:
         is_no_examples: Callable[[BaseException], bool] = is_the_machines,
         said: str = "an example contributes nothing",
     ) -> Result | None:
-        """What it gives. None if an example made it raise: that is logged, and what is left behind undone.
+        """The result. None if an example raised: that is logged, and what the example left is undone.
 
-        is_no_examples: whether the error is not an example's fault; it is raised.
+        is_no_examples: whether an error is not an example's fault; such an error is raised.
         """
         try:
             return compute()

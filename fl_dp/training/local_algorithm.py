@@ -67,7 +67,7 @@ class LocalAlgorithm:
         return {name: self.parameters[name].clone() for name in sorted(self.own)}
 
     def update(self) -> dict[str, Tensor]:
-        """All that leaves the client, by name: its shared parameters, in the model's memory."""
+        """All that leaves the client, by name: its shared parameters, which share the model's memory."""
         return {name: self.parameters[name] for name in self.shared}
 
     def pulled_to(self, anchor: Arrays, sums: Sums, divisor: float) -> Sums:
@@ -117,10 +117,10 @@ def check_algorithm(value: str, pull: float, learning_rate: float, optimizer: st
     kind = algorithm_class(value)
     LOCAL_ALGORITHMS.argument(value, "PULL" if kind.pulled else None, optional=kind.keeps_model)
     if kind.pulled and not pull and not kind.keeps_model:
-        raise ConfigError(f"local-algorithm = {value!r}: is fedavg then; name a pull > 0.")
+        raise ConfigError(f"local-algorithm = {value!r}: without a pull this is fedavg; name a pull above 0.")
     if optimizer == "sgd" and pull * learning_rate > 1:
         raise ConfigError(
-            f"local-algorithm = {value!r}: times learning-rate = {learning_rate:g} the pull is above 1, so "
-            "that a step passes the global weights that it pulls to; expected at most "
+            f"local-algorithm = {value!r}: the pull times learning-rate = {learning_rate:g} is above 1, "
+            "so a step would go beyond the global weights that it pulls to; expected a pull of at most "
             f"{1 / learning_rate:g}."
         )

@@ -43,8 +43,8 @@ def check_targets(name: str, form: Form) -> None:
         return
     others = [other for other in LOSSES.built_in() if form.targets in loss_of(other).targets]
     raise ConfigError(
-        f"loss = {name!r}: is for targets of {' or '.join(loss.targets)}, and the data have {form.targets}; "
-        f"take {' or '.join(others)}, or other targets."
+        f"loss = {name!r}: is for targets of kind {' or '.join(loss.targets)}, and the data's are of kind "
+        f"{form.targets}; take {' or '.join(others)}, or other targets."
     )
 
 

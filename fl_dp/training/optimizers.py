@@ -132,7 +132,9 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
         if not _fits(value, known[key]):
             raise ConfigError(f"optimizer-settings: {key} = {value!r}: expected {_wanted(known[key])}.")
     if momentum and name != SGD:
-        raise ConfigError(f"momentum = {momentum:g}: is of sgd; for {name} write it in optimizer-settings.")
+        raise ConfigError(
+            f"momentum = {momentum:g}: only sgd takes it; settings of {name} go into optimizer-settings."
+        )
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     values |= {"momentum": momentum} if name == SGD else {}
     _made(name, values, [torch.zeros(1, 1)], 0.1)

@@ -88,4 +88,4 @@ def losses_at(model: nn.Module, objective: Objective, examples: Batch, device: t
 
 
 def _note(error: ProbeError) -> None:
-    logger.warning("a batch does not look as the model was checked: %s", error)
+    logger.warning("a batch does not fit what was found when the model was checked: %s", error)

@@ -88,7 +88,7 @@ class PrivateTrainer(Rehearsing):
         self.begin_step()
 
     def begin_step(self) -> None:
-        """source: the randomness of the next step."""
+        """Begin the next step, whose randomness is `source`."""
         self._steps += 1
         self.source = self._randomness.child("step", self._steps)
 

@@ -25,7 +25,7 @@ from fl_dp.training.step import nothing
 
 logger = logging.getLogger("fl_dp")
 
-_TRIES, _ENOUGH = 4, 0.1  # timings of a pass, of which the shortest counts; none after so many seconds
+_TRIES, _ENOUGH = 4, 0.1  # timings of a pass, of which the shortest counts; no more after so many seconds
 
 
 class Rehearsing:
@@ -79,8 +79,8 @@ class Rehearsing:
     def fit_kernels(self, memory: int, rows: int) -> None:
         """Keep the chosen kernels if passes of so many rows nearly fit `memory` bytes.
 
-        Else use those that keep least, and warn if these do not fit either. Only kernels that were tried are
-        chosen anew: a ghost kernel where that keeps less.
+        Otherwise use those that keep least, and warn if these do not fit either. A kernel is replaced only by
+        one that was tried: a ghost kernel where that keeps less.
         """
         if self._one_by_one:
             return
@@ -102,7 +102,7 @@ class Rehearsing:
     def choose_rows(self, at_most: int) -> int:
         """The quickest number of rows, up to `at_most`, for all passes of `step`.
 
-        With that number an example's bits do not depend on its place; UnsteadyError if there is none such.
+        With that number an example's bits do not depend on its place; UnsteadyError if there is none.
         """
         if self._one_by_one:
             return 1

@@ -4,9 +4,9 @@ Each pass's sum comes to the first device, where all are added in the order of t
 the same bits for any number of devices, if a row has the same bits on each. With one record more, later ones
 move to other passes and so to other devices; so this is compared before anything is paid (`steady_rows.py`).
 
-Nothing waits but a device for what it needs: passes are queued, and run at the same time. Random masks that a
-GPU draws come from its own generator, keyed by the step and the device's place: with another number of GPUs
-they are others.
+A device waits only for what it needs: passes are queued, and run at the same time. Random masks that a GPU
+draws come from its own generator, keyed by the step and the device's place: another number of GPUs draws
+other masks.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Replicas:
         return [one.device for one in self.all]
 
     def of_pass(self, number: int) -> Passes:
-        """Those that take the pass of that number in a step."""
+        """The model that takes the pass of that number in a step."""
         return self.all[number % len(self.all)]
 
     @torch.no_grad()
@@ -44,6 +44,6 @@ class Replicas:
                 mine.copy_(given, non_blocking=True)
 
     def as_before(self) -> None:
-        """See `Passes.as_before`; of all."""
+        """As `Passes.as_before`, for all of them."""
         for one in self.all:
             one.as_before()

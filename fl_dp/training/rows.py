@@ -46,7 +46,7 @@ def instead_of(rows: int, at_most: int) -> list[int]:
 
 
 def sends_ahead(device: torch.device) -> bool:
-    """Whether it takes numbers from pinned memory while the host goes on. Not relied on for Apple's."""
+    """Whether the device copies from pinned memory while the host goes on. Not relied on for Apple's GPUs."""
     return device.type not in ("cpu", "mps")
 
 

@@ -38,8 +38,8 @@ class DpSgd:
 
     parameters: those that are trained, by name. max_grad_norm, clipping: as in `clipped_grad_sum`.
     noise_multiplier: sigma over the sensitivity. batch_size: expected examples of a draw.
-    shares: 0: the noise is whole. Else of how many equal shares it consists, of which each step adds one; its
-    result is then of integers (`share_of_sum`).
+    shares: 0 if a step adds the whole noise. Otherwise the noise consists of so many equal shares: a step
+    adds one, and gives integers (`share_of_sum`).
     """
 
     parameters: Mapping[str, Tensor]
@@ -51,7 +51,7 @@ class DpSgd:
 
     @property
     def most(self) -> int:
-        """Examples of a draw. How far rounding moves a sum depends on this number."""
+        """The most examples of a draw. How far rounding moves a sum depends on this number."""
         return most_drawn(self.batch_size)
 
 

@@ -90,7 +90,7 @@ class UnprotectedTrainer:
         """Does nothing, for the same reason."""
 
     def rehearse(self, size: int) -> tuple[Tensor, ...]:
-        """The gradient of `size` examples of random numbers; changes no weight."""
+        """The gradient of `size` examples of random numbers. It changes no weight."""
         examples = self._objective.blank(size)
         return torch.autograd.grad(self._sum_of_losses(*examples), self._parameters, allow_unused=True)
 

@@ -1,5 +1,6 @@
 """A check finds what a launch would refuse, all at once where it can, and starts nothing."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,7 +67,11 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert "at delta 1e-05, by rdp, arithmetic steady-rows" in " ".join(out.split())
     assert "\nno budget ends before the last round\n" in out
     memory = found.forecast.memory
-    assert f"memory: about {memory.resident_bytes + memory.step_bytes} bytes resident" in out
+    total, step = (
+        math.ceil(one / 2**20) for one in (memory.resident_bytes + memory.step_bytes, memory.step_bytes)
+    )
+    assert f"memory: about {total} MiB resident" in out
+    assert f"at most {step} MiB of them for a step" in out
     assert out.endswith("\nit would run\n")
     assert list(tmp_path.iterdir()) == []
 

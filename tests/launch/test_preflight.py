@@ -70,7 +70,7 @@ def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expec
     [
         ({"model": "lenet-gn"}, r"model = 'lenet-gn'.*\(1, 8, 8\)"),
         ({"data": "npz:absent.npz"}, r"absent\.npz"),
-        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
+        ({"loss": "mse"}, "loss = 'mse': is for targets of kind numbers, and the data's are of kind class"),
         ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
         ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
         ({"device": "tpu"}, "device = 'tpu': not found on this machine"),

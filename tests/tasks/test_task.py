@@ -73,10 +73,10 @@ def test_sites_that_weigh_otherwise_do_not_train_together() -> None:
 @pytest.mark.parametrize(
     ("loss", "form", "words"),
     [
-        ("cross-entropy", Form((4,), 1, "numbers"), "'cross-entropy': is for targets of class or tokens, and "
-         "the data have numbers; take bce or mse"),
-        ("mse", Form((4,), 3), "'mse': is for targets of numbers, and the data have class; take"),
-        ("bce", Form((5,), 9, "tokens", 9), "the data have tokens; take cross-entropy"),
+        ("cross-entropy", Form((4,), 1, "numbers"), "targets of kind class or tokens, "
+         "and the data's are of kind numbers; take bce or mse"),
+        ("mse", Form((4,), 3), "'mse': is for targets of kind numbers, and the data's are of kind class"),
+        ("bce", Form((5,), 9, "tokens", 9), "the data's are of kind tokens; take cross-entropy"),
     ],
 )  # fmt: skip
 def test_a_loss_for_other_targets_is_refused(loss: str, form: Form, words: str) -> None:

@@ -19,8 +19,11 @@ NAMES = ("trunk.weight", "trunk.bias", "head.weight", "head.bias")
     [
         (("fedavg:0.1", 0.1, 0.5, "sgd"), "fedavg takes no argument"),
         (("fedprox", 0.0, 0.5, "sgd"), "write fedprox:PULL"),
-        (("fedprox:0", 0.0, 0.5, "sgd"), "is fedavg then"),
-        (("mr-mtl:2.1", 2.1, 0.5, "sgd"), r"times learning-rate = 0.5 the pull is .* expected at most 2"),
+        (("fedprox:0", 0.0, 0.5, "sgd"), "without a pull this is fedavg"),
+        (
+            ("mr-mtl:2.1", 2.1, 0.5, "sgd"),
+            r"pull times learning-rate = 0.5 is above 1, .* a pull of at most 2",
+        ),
         (("fedprocks", 0.0, 0.5, "sgd"), "expected .*fedavg or .*mr-mtl"),
     ],
 )

@@ -56,7 +56,7 @@ class RunState(_Header):
     registered: the names of those that need not register again.
     last: the last round's report; None before the first. secret: the secret of the choice of clients.
     arrays: the complete global model. aggregated: what aggregation, server optimizer and local algorithm
-    keep at the server; kept: of the model beside the last one.
+    keep at the server. kept: of a model that is kept beside the last one.
     """
 
     last: RoundReport | None = None
@@ -75,8 +75,8 @@ class RunState(_Header):
         if self.numerics != NUMERICS:
             raise ConfigError(
                 f"the run was started with numerics {self.numerics}, this fl_dp has {NUMERICS}: the "
-                "same round would give another update. Resume it with the fl_dp that started it, or start a "
-                "new run."
+                "same round would give a different update. Resume it with the fl_dp that started it, or "
+                "start a new run."
             )
         for key, value in config.to_flat().items():
             if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):

@@ -215,5 +215,5 @@ def test_a_run_goes_on_with_its_own_settings(state):
 
 
 def test_a_round_of_other_results_is_not_gone_on_with(state):
-    with pytest.raises(ConfigError, match="the same round would give another update"):
+    with pytest.raises(ConfigError, match="the same round would give a different update"):
         replace(state, numerics=NUMERICS + 1).check_same(RunConfig())

@@ -49,7 +49,9 @@ def test_who_says_nothing_at_the_stage_of_the_keys_alone_is_not_waited_for_as_lo
 ):
     monkeypatch.setattr(attempt, "KEY_SECONDS", 1.0)
     silent = (2, wire.SHARE)
-    replies, _ = Federation(tmp_path).round(lambda number, at, asked: SILENT if (number, at) == silent else asked)
+    replies, _ = Federation(tmp_path).round(
+        lambda number, at, asked: SILENT if (number, at) == silent else asked
+    )
     assert total_of(replies) is not None
     assert 1001.0 <= clock.now < 1005.0
 

@@ -37,9 +37,7 @@ Record = TypeVar("Record")
 
 EXACT = 2**53  # integers below it are exact in every JSON reader
 _NAMES, _LONGEST_NAME = 3, 60  # how many unknown names an error shows, and how much of each
-_STRICT = {
-    "strict": True, "extra_fields_behavior": "forbid", "hide_input_in_errors": True, "allow_inf_nan": False,
-}  # fmt: skip
+_STRICT = {"strict": True, "extra_fields_behavior": "forbid", "hide_input_in_errors": True}
 _NUMBER, _LENGTH = ("ge", "le"), ("min_length", "max_length")
 _LIMITS = {"int": _NUMBER, "float": _NUMBER, "str": _LENGTH, "bytes": _LENGTH, "tuple": _LENGTH}
 

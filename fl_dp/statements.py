@@ -7,6 +7,7 @@ hash would confirm the last entry to somebody who has guessed the others.
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
@@ -113,15 +114,10 @@ class Stated:
 def stated_in(found: Any, where: str) -> list[Stated]:
     """The statements in a JSON file's content; ConfigError, which names `where`, if it is malformed."""
     rows = found.get("statements") if isinstance(found, dict) else None
-    if not isinstance(rows, list) or not all(map(_is_stated, rows)):
-        raise ConfigError(f"{where}: is damaged: it holds no list of statements.")
-    return [Stated(one["text"], one["key"], one["signature"]) for one in rows]
-
-
-def _is_stated(found: Any) -> bool:
-    return isinstance(found, dict) and all(
-        isinstance(found.get(name), str) for name in ("text", "key", "signature")
-    )
+    with suppress(UnfitError):
+        if isinstance(rows, list):
+            return [read(Stated, one, whole=True, others=True) for one in rows]
+    raise ConfigError(f"{where}: is damaged: it holds no list of statements.")
 
 
 def commitment(salt: bytes, head: str) -> str:

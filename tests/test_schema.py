@@ -135,6 +135,9 @@ def test_an_error_is_short_and_names_the_way() -> None:
     ) as one:
         read(Record, {**FIELDS, "inner": {"name": "n", "size": 1.5}})
     assert one.value.problem.startswith("inner.size")
+    for inner, words in (({}, "name: is missing"), ({"name": "n", "more": 1}, "more: is none of its fields")):
+        with pytest.raises(UnfitError, match=rf"inner\.{words}"):
+            read(Record, {**FIELDS, "inner": inner})
     with pytest.raises(UnfitError) as many:
         read(Inner, {"x" * 10**6 + str(number): 1 for number in range(9)})
     assert len(str(many.value)) < 500

@@ -44,6 +44,18 @@ def test_who_says_nothing_is_given_up_before_the_strategy_gives_up_the_round(tmp
     assert federation.members[2].paid() == []
 
 
+def test_who_says_nothing_at_the_stage_of_the_keys_alone_is_not_waited_for_as_long_as_one_who_trains(
+    tmp_path, clock, monkeypatch
+):
+    monkeypatch.setattr(attempt, "KEY_SECONDS", 1.0)
+    silent = (2, wire.SHARE)
+    replies, _ = Federation(tmp_path).round(
+        lambda number, at, asked: SILENT if (number, at) == silent else asked
+    )
+    assert total_of(replies) is not None
+    assert 1001.0 <= clock.now < 1005.0
+
+
 @pytest.mark.parametrize("stage", [wire.CONFIRM, wire.OPEN])
 def test_who_is_slow_after_the_masks_is_waited_for_as_long_as_the_round_lasts(
     tmp_path, clock, monkeypatch, stage

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fl_dp.engine.kernel_choice.memory import peak_bytes
+from fl_dp.engine.kernel_choice.memory import peak_bytes, unless_out_of_memory
 from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.engine.tracing.harness import batch_of
 from fl_dp.errors import ConfigError
@@ -48,10 +48,8 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
 
 
 def _needed(step: Callable[[int], object], room: int, device: torch.device, size: int) -> int:
-    try:
-        return peak_bytes(lambda: step(size), device)
-    except torch.OutOfMemoryError:
-        return 2 * room  # its need is unknown: taken as twice the room, so that half is tried next
+    peak = unless_out_of_memory(lambda: peak_bytes(lambda: step(size), device))
+    return 2 * room if peak is None else peak  # unknown is taken as twice the room: half is tried next
 
 
 def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:

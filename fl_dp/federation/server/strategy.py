@@ -344,7 +344,7 @@ class PrivateStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """No messages: `SiteMetrics` asks for evaluations, which sites pay for."""
+        """No messages: `SiteEvaluations` asks for evaluations, which sites pay for."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fl_dp.config.flat import AUTO
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
+from fl_dp.engine.kernel_choice.memory import peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.payment import attempt
 from fl_dp.records import RoundPlan
@@ -25,6 +25,7 @@ from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.recorder import RECORDING_BYTES, Recorder
+from fl_dp.training.retreat import retreating
 from fl_dp.training.trainer import (
     Trainer,
     as_arrays,
@@ -238,11 +239,9 @@ def _gpu_bytes(device: torch.device) -> tuple[int, int]:
 
 def _rehearsed(trainer: Trainer, size: int) -> int:
     """Rehearse a batch; returns its size: `size`, halved as often as memory ran out."""
-    while True:
-        try:
-            trainer.rehearse(size)
-            return size
-        except RuntimeError as error:
-            if size == 1 or not is_out_of_memory(error):
-                raise
-        size //= 2
+
+    def rehearse(rows: int) -> int:
+        trainer.rehearse(rows)
+        return rows
+
+    return retreating(rehearse, size)

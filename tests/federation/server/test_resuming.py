@@ -108,7 +108,7 @@ def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_r
     second = PrivateStrategy(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
     second.resume(state)
     assert [budget.steps for budget in second.reporting.budgets().values()] == [20, 20]
-    again = fakes.Grid({21: grid.nodes[11]})
+    again = fakes.Grid({11: grid.nodes[11]})  # a node whose registration under the earlier name is known
     second.start(again, encode(state.arrays))
     assert [report.round for report in second.reports] == [1, 2, 3]
     assert {name: one.steps for name, one in second.reports[-1].clients.items()} == {"0": 30, "1": 20}

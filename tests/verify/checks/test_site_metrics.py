@@ -59,6 +59,12 @@ def test_what_was_evaluated_is_what_was_paid(own: MadeRun) -> None:
     assert own.words("ledgers", ledgers=True) == ""  # not taken for an account of training
 
 
+def test_what_a_later_run_has_paid_is_not_this_ones(own: MadeRun) -> None:
+    with Ledger.open(own.ledgers["north"]) as ledger:
+        ledger.commit(ledger.reserve("north's data" + TEST_RECORDS, "later", 1, ONE, LIMIT))
+    assert words(own, ledgers=True) == ""
+
+
 def test_a_run_without_them_says_nothing(made_run: MadeRun) -> None:
     assert made_run.check()["site-metrics"].findings == ()
 

@@ -176,12 +176,17 @@ def summary(lines: Sequence[Line]) -> str:
     rows = []
     for (name, changes), found in groups.items():
         known = ROWS[name].reference if name in ROWS else ""
-        rows.append([
-            f"{name}{': ' if changes else ''}{changes}", known,
-            mean([100 * line["accuracy"] for line in found]), *_worst(found),
-            f"{max(line['epsilon'] or np.inf for line in found):.2f}",
-            str(len(found)), f"{np.median([line['seconds'] for line in found]):.0f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{name}{': ' if changes else ''}{changes}",
+                known,
+                mean([100 * line["accuracy"] for line in found]),
+                *_worst(found),
+                f"{max(line['epsilon'] or np.inf for line in found):.2f}",
+                str(len(found)),
+                f"{np.median([line['seconds'] for line in found]):.0f}",
+            ]
+        )
     headings = ("", "published", "accuracy %", "worst class %", "which", "epsilon", "seeds", "seconds")
     return table(headings, rows, left=2)
 

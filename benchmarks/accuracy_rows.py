@@ -25,36 +25,67 @@ class Row:
 
 MOMENTUM = {"optimizer_settings": "momentum=0.9"}
 ONE_CLIENT = {
-    "clients": 1, "min_clients": 1, "fit_clients": 1, "weights": "uniform", "epsilon": 3.0, "delta": 1e-5,
-    "rounds": 1, "physical_batch_size": 256, "max_grad_norm": 0.1,
-    "round_timeout": 1e5, "metrics": "accuracy,accuracy-per-class",
-}  # fmt: skip
+    "clients": 1,
+    "min_clients": 1,
+    "fit_clients": 1,
+    "weights": "uniform",
+    "epsilon": 3.0,
+    "delta": 1e-5,
+    "rounds": 1,
+    "physical_batch_size": 256,
+    "max_grad_norm": 0.1,
+    "round_timeout": 1e5,
+    "metrics": "accuracy,accuracy-per-class",
+}
 # Batch, momentum, bound: defaults of the code that Tramer and Boneh publish (cnns.py); the rate by --tune.
 TANH_CNN = {
-    "model": "tanh-cnn", "local_epochs": 40.0, "expected_batch_size": 2048, "learning_rate": 4.0,
+    "model": "tanh-cnn",
+    "local_epochs": 40.0,
+    "expected_batch_size": 2048,
+    "learning_rate": 4.0,
     **MOMENTUM,
-}  # fmt: skip
+}
 
 SCATTER = {
-    "features": "scatter:2", "model": "norm-linear", "rounds": 4, "local_epochs": 10.0,
-    "expected_batch_size": 8192, "physical_batch_size": 512, "learning_rate": 16.0, **MOMENTUM,
+    "features": "scatter:2",
+    "model": "norm-linear",
+    "rounds": 4,
+    "local_epochs": 10.0,
+    "expected_batch_size": 8192,
+    "physical_batch_size": 512,
+    "learning_rate": 16.0,
+    **MOMENTUM,
     "optimizer_state": "keep",
-}  # fmt: skip
+}
 SCALED = "scatter:2,scaled"
 TEN_CLIENTS = {"clients": 10, "min_clients": 10, "fit_clients": 10, "weights": "declared"}
 TEN_TANH_CNN = {
-    **TANH_CNN, "rounds": 10, "local_epochs": 4.0, "expected_batch_size": 820, "physical_batch_size": 205,
-}  # fmt: skip
+    **TANH_CNN,
+    "rounds": 10,
+    "local_epochs": 4.0,
+    "expected_batch_size": 820,
+    "physical_batch_size": 205,
+}
 TEN_SCATTER = {
-    **SCATTER, "rounds": 5, "local_epochs": 4.0, "expected_batch_size": 820, "physical_batch_size": 205,
-    "learning_rate": 4.0, "optimizer_state": "reset",
-}  # fmt: skip
+    **SCATTER,
+    "rounds": 5,
+    "local_epochs": 4.0,
+    "expected_batch_size": 820,
+    "physical_batch_size": 205,
+    "learning_rate": 4.0,
+    "optimizer_state": "reset",
+}
 # What `fl-dp plan --data fashion_mnist --model tanh-cnn --clients 10 --epsilon E --set delta=1e-5` chose.
 # Today it takes a bound of 0.3 and as much more rate, which is the same where all gradients are clipped.
 BY_RULE = {
-    "model": "tanh-cnn", "rounds": 40, "local_epochs": 1.0, **MOMENTUM, "optimizer_state": "keep",
-    "max_grad_norm": 0.4, "physical_batch_size": 256,
-}  # fmt: skip
+    "model": "tanh-cnn",
+    "rounds": 40,
+    "local_epochs": 1.0,
+    **MOMENTUM,
+    "optimizer_state": "keep",
+    "max_grad_norm": 0.4,
+    "physical_batch_size": 256,
+}
 CHOSEN_BY_RULE = {
     1.0: {"expected_batch_size": 512, "learning_rate": 0.36},
     3.0: {"expected_batch_size": 512, "learning_rate": 0.92},
@@ -62,9 +93,13 @@ CHOSEN_BY_RULE = {
 }
 # The one client's settings, by the step: a batch of the same size from all members, the server descends.
 SECURE = {
-    **TANH_CNN, "aggregation": "secure", "optimizer_settings": "", "server_optimizer": "fedavgm",
-    "learning_rate": 4.0, "weights": "declared",
-}  # fmt: skip
+    **TANH_CNN,
+    "aggregation": "secure",
+    "optimizer_settings": "",
+    "server_optimizer": "fedavgm",
+    "learning_rate": 4.0,
+    "weights": "declared",
+}
 FASHION = {"data": "fashion_mnist", **ONE_CLIENT}
 CIFAR = {"data": "cifar10", **ONE_CLIENT}
 UNPROTECTED = {"privacy": "off", "expected_batch_size": 256, "physical_batch_size": 256}
@@ -72,9 +107,13 @@ PAPERS = "Papernot et al. 2020; Tramer, Boneh 2021"
 
 ROWS: Mapping[str, Row] = {
     "fashion-mnist one client": Row(
-        {**FASHION, **TANH_CNN}, f"86.0 to 86.1 ({PAPERS})",
+        {**FASHION, **TANH_CNN},
+        f"86.0 to 86.1 ({PAPERS})",
         tried=(
-            {}, {"learning_rate": 2.0}, {"learning_rate": 8.0}, {"expected_batch_size": 4096},
+            {},
+            {"learning_rate": 2.0},
+            {"learning_rate": 8.0},
+            {"expected_batch_size": 4096},
             {"optimizer_settings": "", "learning_rate": 16.0},
         ),
     ),
@@ -82,14 +121,18 @@ ROWS: Mapping[str, Row] = {
         {**FASHION, **TANH_CNN, **UNPROTECTED, "learning_rate": 0.05, "local_epochs": 20.0},
     ),
     "fashion-mnist one client scatter": Row(
-        {**FASHION, **SCATTER}, "89.7 (Tramer, Boneh 2021)",
+        {**FASHION, **SCATTER},
+        "89.7 (Tramer, Boneh 2021)",
         tried=({}, {"learning_rate": 8.0}, {"expected_batch_size": 4096}),
     ),
     **{
         f"fashion-mnist 10 clients epsilon {epsilon:g}": Row(
             {**FASHION, **TEN_CLIENTS, **TEN_TANH_CNN, "epsilon": epsilon},
             tried=(
-                {}, {"learning_rate": 2.0}, {"learning_rate": 8.0}, {"rounds": 5, "local_epochs": 8.0},
+                {},
+                {"learning_rate": 2.0},
+                {"learning_rate": 8.0},
+                {"rounds": 5, "local_epochs": 8.0},
                 {"rounds": 20, "local_epochs": 2.0},
             ),
         )
@@ -115,14 +158,26 @@ ROWS: Mapping[str, Row] = {
     ),
     "fashion-mnist 10 clients secure": Row(
         {
-            **FASHION, **TEN_CLIENTS, **SECURE, "rounds": 1172, "expected_batch_size": 205,
-            "physical_batch_size": 205, "aggregation": "secure:1",
+            **FASHION,
+            **TEN_CLIENTS,
+            **SECURE,
+            "rounds": 1172,
+            "expected_batch_size": 205,
+            "physical_batch_size": 205,
+            "aggregation": "secure:1",
         },
     ),
     "fashion-mnist 100 clients secure": Row(
         {
-            **FASHION, **SECURE, "clients": 100, "min_clients": 100, "fit_clients": 100, "rounds": 1200,
-            "expected_batch_size": 20, "physical_batch_size": 20, "aggregation": "secure:10",
+            **FASHION,
+            **SECURE,
+            "clients": 100,
+            "min_clients": 100,
+            "fit_clients": 100,
+            "rounds": 1200,
+            "expected_batch_size": 20,
+            "physical_batch_size": 20,
+            "aggregation": "secure:10",
         },
     ),
     "cifar10 one client scatter": Row(
@@ -131,7 +186,11 @@ ROWS: Mapping[str, Row] = {
     ),
     "cifar10 one client scatter cnn": Row(
         {
-            **CIFAR, **SCATTER, "model": "scatter-cnn:27", "local_epochs": 15.0, "learning_rate": 4.0,
+            **CIFAR,
+            **SCATTER,
+            "model": "scatter-cnn:27",
+            "local_epochs": 15.0,
+            "learning_rate": 4.0,
             "physical_batch_size": 256,
         },
         "69.3 (Tramer, Boneh 2021)",
@@ -139,21 +198,34 @@ ROWS: Mapping[str, Row] = {
     ),
     "cifar10 one client scaled scatter": Row(
         {
-            **CIFAR, **SCATTER, "features": SCALED, "model": "norm-linear:1", "local_epochs": 15.0,
+            **CIFAR,
+            **SCATTER,
+            "features": SCALED,
+            "model": "norm-linear:1",
+            "local_epochs": 15.0,
             "learning_rate": 4.0,
         },
         "67.0 (Tramer, Boneh 2021)",
     ),
     "cifar10 one client scaled scatter cnn": Row(
         {
-            **CIFAR, **SCATTER, "features": SCALED, "model": "scatter-cnn:1", "local_epochs": 15.0,
-            "learning_rate": 4.0, "physical_batch_size": 256,
+            **CIFAR,
+            **SCATTER,
+            "features": SCALED,
+            "model": "scatter-cnn:1",
+            "local_epochs": 15.0,
+            "learning_rate": 4.0,
+            "physical_batch_size": 256,
         },
         "69.3 (Tramer, Boneh 2021)",
     ),
     "cifar10 one client pixels": Row(
         {
-            **CIFAR, **TANH_CNN, "rounds": 10, "local_epochs": 3.0, "optimizer_state": "keep",
+            **CIFAR,
+            **TANH_CNN,
+            "rounds": 10,
+            "local_epochs": 3.0,
+            "optimizer_state": "keep",
             "learning_rate_schedule": "cosine",
         },
         "59.2 (Tramer, Boneh 2021)",
@@ -161,10 +233,18 @@ ROWS: Mapping[str, Row] = {
     # Batch, bound and rate by `fl-dp plan` for one pass; the reference took hundreds.
     "cifar10 one client wrn epsilon 8": Row(
         {
-            **CIFAR, "model": "wrn-gn:16x4", "epsilon": 8.0, "rounds": 6, "local_epochs": 0.25,
-            "expected_batch_size": 512, "physical_batch_size": 64, "max_grad_norm": 2.0, **MOMENTUM,
-            "learning_rate": 0.23, "optimizer_state": "keep",
+            **CIFAR,
+            "model": "wrn-gn:16x4",
+            "epsilon": 8.0,
+            "rounds": 6,
+            "local_epochs": 0.25,
+            "expected_batch_size": 512,
+            "physical_batch_size": 64,
+            "max_grad_norm": 2.0,
+            **MOMENTUM,
+            "learning_rate": 0.23,
+            "optimizer_state": "keep",
         },
         "79.5 (De et al. 2022)",
     ),
-}  # fmt: skip
+}

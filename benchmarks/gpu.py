@@ -38,8 +38,16 @@ Record = Mapping[str, Any]
 ENGINE = ("cryptography", "numpy")
 TESTS = (*ENGINE, "pytest", "pytest_timeout", "hypothesis", "torchvision", "triton")
 SIMULATION = (
-    "flwr", "ray", "tomli_w", "Crypto", "iterators", "jsonschema", "rpds", "flwr_datasets", "dp_accounting",
-)  # fmt: skip
+    "flwr",
+    "ray",
+    "tomli_w",
+    "Crypto",
+    "iterators",
+    "jsonschema",
+    "rpds",
+    "flwr_datasets",
+    "dp_accounting",
+)
 PEERS = ("opacus", "fastDP", "private_vision", "jax_privacy")
 PACKAGES = ("torch", "triton", "numpy", "cryptography", *PEERS, "jax", "flwr", "ray")
 
@@ -129,8 +137,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--part", action="append", choices=PARTS, help="this one alone, or these")
     parser.add_argument("--out", type=Path, help="folder of results; default: runs/gpu, runs/gpu-dry-run")
-    parser.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS",
-                        help="start no part that might end later")  # fmt: skip
+    parser.add_argument(
+        "--within",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="start no part that might end later",
+    )
     parser.add_argument(
         "--list", action="store_true", help="show the parts and what each needs, and run nothing"
     )
@@ -146,8 +159,10 @@ def run(parts: Mapping[str, Part], wanted: Iterable[str], options: argparse.Name
     records = {name: record for name in parts if (record := _read(options.out / f"{name}.json"))}
     for name, record in records.items():
         if (record["device"], record["quick"]) != (options.device, options.quick):
-            raise ValueError(f"{options.out}/{name}.json is of --device {record['device']}"
-                             f"{' --quick' * record['quick']}: name another folder by --out")  # fmt: skip
+            raise ValueError(
+                f"{options.out}/{name}.json is of --device {record['device']}"
+                f"{' --quick' * record['quick']}: name another folder by --out"
+            )
     end = time.monotonic() + options.within
     for name in wanted:
         part = parts[name]
@@ -219,10 +234,14 @@ def _where(options: argparse.Namespace) -> dict[str, object]:
             gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
     seen = {key: value for key, value in circumstances("cpu").items() if key in ("date", "machine", "python")}
     return {
-        **seen, "device": options.device, "quick": options.quick, "gpu and driver": gpu,
-        "system": f"{platform.system()} {platform.release()}", "cuda": torch.version.cuda,
+        **seen,
+        "device": options.device,
+        "quick": options.quick,
+        "gpu and driver": gpu,
+        "system": f"{platform.system()} {platform.release()}",
+        "cuda": torch.version.cuda,
         "versions": {name: _version(name) for name in PACKAGES},
-    }  # fmt: skip
+    }
 
 
 def _version(package: str) -> str:

@@ -21,11 +21,16 @@ from xml.etree import ElementTree
 Found = tuple[list[tuple[str, str]], object]
 
 TESTS = (
-    "tests/engine/test_cuda.py", "tests/engine/noise/test_device.py", "tests/engine/test_kernels.py",
-    "tests/engine/gradients/test_gram_triton.py", "tests/engine/kernel_choice/test_memory.py",
-    "tests/engine/test_steady_rows.py", "tests/engine/test_clipping.py", "tests/engine/test_recording.py",
+    "tests/engine/test_cuda.py",
+    "tests/engine/noise/test_device.py",
+    "tests/engine/test_kernels.py",
+    "tests/engine/gradients/test_gram_triton.py",
+    "tests/engine/kernel_choice/test_memory.py",
+    "tests/engine/test_steady_rows.py",
+    "tests/engine/test_clipping.py",
+    "tests/engine/test_recording.py",
     "tests/training/test_no_host_in_a_step.py",
-)  # fmt: skip
+)
 ACTOR_TESTS = ("tests/simulation/test_cuda.py",)
 WITH_MEMORY = ("fl-dp-mixed", "fl-dp-float-noise", "opacus-hooks", "opacus-ghost", "fastdp", "private-cnn")
 ENGINES = (*WITH_MEMORY, "jax-privacy")  # whose memory PyTorch does not see
@@ -189,8 +194,10 @@ def noise(options: argparse.Namespace) -> Found:
         for device in dict.fromkeys((options.device, "cpu")):
             generator = torch.Generator(device)
             sources: dict[str, NoiseSource] = {
-                "secure": "secure", "of a payment": Randomness.system(), "torch.Generator": generator,
-            }  # fmt: skip
+                "secure": "secure",
+                "of a payment": Randomness.system(),
+                "torch.Generator": generator,
+            }
             seen = {name: _ms_per_million(one, device, numbers) for name, one in sources.items()}
             data[f"{numbers} on {device}"] = seen
             words = ", ".join(f"{name} {ms:.3g}" for name, ms in seen.items())

@@ -256,9 +256,12 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
 }
 
 PACKAGES = {
-    "opacus-hooks": "opacus", "opacus-ghost": "opacus", "fastdp": "fastDP", "private-cnn": "private_vision",
+    "opacus-hooks": "opacus",
+    "opacus-ghost": "opacus",
+    "fastdp": "fastDP",
+    "private-cnn": "private_vision",
     "jax-privacy": "jax_privacy",
-}  # fmt: skip
+}
 
 
 def installed() -> list[str]:

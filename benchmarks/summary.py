@@ -108,9 +108,19 @@ def _numbers(seen: Sequence[Measurement]) -> Numbers:
 def table_of_rows(rows: Sequence[Row]) -> str:
     """after 1st: the peak of all steps but the first, which also measures kernels, over plain SGD's."""
     headings = (
-        "model", "batch", "engine", "step ms", "/ SGD", "from", "to",
-        "peak MiB", "/ SGD", "after 1st", "1st step s", "/ further",
-    )  # fmt: skip
+        "model",
+        "batch",
+        "engine",
+        "step ms",
+        "/ SGD",
+        "from",
+        "to",
+        "peak MiB",
+        "/ SGD",
+        "after 1st",
+        "1st step s",
+        "/ further",
+    )
     return table(headings, [(row.model, str(row.batch), row.engine, *_cells(row)) for row in rows], left=3)
 
 

@@ -6,12 +6,18 @@ from fl_dp.errors import ConfigError
 
 # By package, the extra in pyproject.toml that installs it.
 EXTRAS = {
-    "jinja2": "report", "matplotlib": "report",
-    "tokenizers": "text", "transformers": "text", "peft": "text",
-    "torchvision": "vision", "timm": "vision", "kymatio": "vision",
-    "onnx": "onnx", "onnxscript": "onnx",
+    "jinja2": "report",
+    "matplotlib": "report",
+    "tokenizers": "text",
+    "transformers": "text",
+    "peft": "text",
+    "torchvision": "vision",
+    "timm": "vision",
+    "kymatio": "vision",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
     "tensorboard": "track",
-}  # fmt: skip
+}
 
 
 def require_package(package: str, wanted_by: str) -> None:

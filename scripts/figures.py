@@ -21,9 +21,13 @@ def run() -> str:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "fl_dp.cli", "--out", RUN],
-            cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return done.stdout
 
 

@@ -12,9 +12,16 @@ FEDERATION = FederationBudget(largest=2.0, median=1.5, least=1.0, accountants=("
 
 def client(epsilon: float = 1.0, **changes: Any) -> ClientReport:
     plain: dict[str, Any] = {
-        "accountant": "pld", "steps": 30, "rounds_left": 1, "status": "trained", "delta": 1e-5, "budget": 3.0,
-        "charges": PAID, "sample_rate": 0.1, "noise_multiplier": 1.1,
-    }  # fmt: skip
+        "accountant": "pld",
+        "steps": 30,
+        "rounds_left": 1,
+        "status": "trained",
+        "delta": 1e-5,
+        "budget": 3.0,
+        "charges": PAID,
+        "sample_rate": 0.1,
+        "noise_multiplier": 1.1,
+    }
     return ClientReport(epsilon=epsilon, **plain | changes)
 
 
@@ -29,9 +36,14 @@ def record(
     if isinstance(clients, int):
         clients = {str(k): client(1 + k / 1000) for k in range(clients)}
     plain: dict[str, Any] = {
-        "private": True, "epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.5, "accuracy": 0.9,
+        "private": True,
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "noise_multiplier": 1.1,
+        "loss": 0.5,
+        "accuracy": 0.9,
         "metrics": {"accuracy": 0.9},
-    }  # fmt: skip
+    }
     return RoundReport(
         round=server_round, federation=federation, clients=clients, seconds=seconds, **plain | changes
     )
@@ -40,8 +52,16 @@ def record(
 def summary(clients: Mapping[str, ClientReport] | None = None, **changes: Any) -> Summary:
     """Of a private run of three rounds."""
     plain: dict[str, Any] = {
-        "status": "completed", "private": True, "rounds": 3, "epsilon": 1.0, "delta": 1e-5,
-        "federation": FEDERATION, "accuracy": 0.5, "loss": None, "seconds": 1.0,
-        "clients": {"0": client()} if clients is None else clients, "metrics": {"accuracy": 0.5},
-    }  # fmt: skip
+        "status": "completed",
+        "private": True,
+        "rounds": 3,
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "federation": FEDERATION,
+        "accuracy": 0.5,
+        "loss": None,
+        "seconds": 1.0,
+        "clients": {"0": client()} if clients is None else clients,
+        "metrics": {"accuracy": 0.5},
+    }
     return Summary(**plain | changes)

@@ -54,9 +54,12 @@ def test_a_file_or_a_row_for_every_kind_of_choice_is_all_that_it_takes(tmp_path:
         (package / file).write_text(before + found + line + after)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", "tried", ADDING / "uses.py"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stdout
 
 

@@ -14,8 +14,15 @@ PACKAGE = ROOT / "fl_dp"
 
 # Who may import a third-party package at all. The standard library and fl_dp are always allowed.
 _FROM_FLOOR_2 = {
-    "training", "tasks", "privacy_engine", "federation", "simulation", "reporting", "audit", "verify",
-}  # fmt: skip
+    "training",
+    "tasks",
+    "privacy_engine",
+    "federation",
+    "simulation",
+    "reporting",
+    "audit",
+    "verify",
+}
 USERS = {
     "torch": {"engine", "data", "models", "launch", "api", "weights_digest", *_FROM_FLOOR_2},
     "torchvision": {"data", "models"},

@@ -53,10 +53,17 @@ classes = ["no", "yes"]
 """
 CSV = "age,sex,ill\n" + "".join(f"{20 + i},{'fm'[i % 2]},{['no', 'yes'][i % 3 > 1]}\n" for i in range(30))
 DESCRIPTION = {
-    "task": "", "identity": "", "model": "linear", "loss": "cross-entropy", "data": "digits", "schema": "",
-    "date": "2026-01-01", "version": "1", "classes": ["a", "b"],
+    "task": "",
+    "identity": "",
+    "model": "linear",
+    "loss": "cross-entropy",
+    "data": "digits",
+    "schema": "",
+    "date": "2026-01-01",
+    "version": "1",
+    "classes": ["a", "b"],
     "form": {"input_shape": [3], "outputs": 2, "targets": "class", "vocabulary": 0},
-}  # fmt: skip
+}
 STATE = {"own": {"w": torch.ones(3)}, "run": "r", "private": True, "optimizer": {0: {"step": 1}}}
 WORDS = [b"9" * 30, b"1e300", b"-1", b"null", b"[]", b"{}", b"\xff", b"", b'"x"', b"nan", b"[" * 3000, b"\0"]
 
@@ -136,7 +143,7 @@ READERS = [
     Reader("model.json", lambda p: p.write_text(json.dumps(DESCRIPTION)), ModelDescription.read),
     Reader("export.json", _export, read_export),
     Reader("question", lambda p: p.write_text(json.dumps({"words": ["a", "b"]})), _question),
-]  # fmt: skip
+]
 
 
 def changed(whole: bytes, random: np.random.Generator) -> bytes:

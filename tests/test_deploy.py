@@ -16,13 +16,27 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
 FL_DP = "/opt/fl-dp/bin/fl-dp"
 KEPT = {
-    "User": "fl-dp", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ReadWritePaths": "/var/lib/fl-dp",
-    "ProtectHome": "yes", "PrivateTmp": "yes", "PrivateDevices": "yes", "CapabilityBoundingSet": "",
-    "LimitCORE": "0", "MemorySwapMax": "0", "UMask": "0077", "StateDirectoryMode": "0700",
-    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "SystemCallFilter": "@system-service",
-    "RestrictSUIDSGID": "yes", "RestrictNamespaces": "yes", "LockPersonality": "yes",
-    "ProtectKernelTunables": "yes", "ProtectControlGroups": "yes", "RestartPreventExitStatus": "2",
-}  # fmt: skip
+    "User": "fl-dp",
+    "NoNewPrivileges": "yes",
+    "ProtectSystem": "strict",
+    "ReadWritePaths": "/var/lib/fl-dp",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "CapabilityBoundingSet": "",
+    "LimitCORE": "0",
+    "MemorySwapMax": "0",
+    "UMask": "0077",
+    "StateDirectoryMode": "0700",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "SystemCallFilter": "@system-service",
+    "RestrictSUIDSGID": "yes",
+    "RestrictNamespaces": "yes",
+    "LockPersonality": "yes",
+    "ProtectKernelTunables": "yes",
+    "ProtectControlGroups": "yes",
+    "RestartPreventExitStatus": "2",
+}
 
 
 def service(unit: Path) -> dict[str, str]:

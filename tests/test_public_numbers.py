@@ -66,8 +66,11 @@ def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
 
 def test_what_is_spent_is_entries_of_public_numbers():
     assert [field.name for field in dataclasses.fields(Entry)] == [
-        "sample_rate", "noise_multiplier", "steps", "shares",
-    ]  # fmt: skip
+        "sample_rate",
+        "noise_multiplier",
+        "steps",
+        "shares",
+    ]
 
 
 def test_only_numbers_are_shown():

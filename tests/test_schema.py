@@ -39,9 +39,17 @@ class Record:
 
 
 FIELDS: dict[str, Any] = {
-    "text": "t", "flag": True, "count": 3, "rate": 0.5, "code": "00af", "key": b"ab", "kind": "a",
-    "inner": {"name": "n"}, "several": [1, 2], "inners": [{"name": "m", "size": 2}],
-}  # fmt: skip
+    "text": "t",
+    "flag": True,
+    "count": 3,
+    "rate": 0.5,
+    "code": "00af",
+    "key": b"ab",
+    "kind": "a",
+    "inner": {"name": "n"},
+    "several": [1, 2],
+    "inners": [{"name": "m", "size": 2}],
+}
 
 
 def test_a_record_is_read_as_it_was_written() -> None:

@@ -18,9 +18,16 @@ CPU = torch.device("cpu")
 def plan_of(**changes: Any) -> RoundPlan:
     """One step on 20 expected records, with a noise multiplier and a bound of 1; `changes` to it."""
     usual = {
-        "run": "run", "server_round": 1, "model": "linear", "steps": 1, "expected_batch_size": 20,
-        "learning_rate": 0.5, "momentum": 0.0, "noise_multiplier": 1.0, "max_grad_norm": 1.0,
-    }  # fmt: skip
+        "run": "run",
+        "server_round": 1,
+        "model": "linear",
+        "steps": 1,
+        "expected_batch_size": 20,
+        "learning_rate": 0.5,
+        "momentum": 0.0,
+        "noise_multiplier": 1.0,
+        "max_grad_norm": 1.0,
+    }
     return RoundPlan(**{**usual, **changes})
 
 

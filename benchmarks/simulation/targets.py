@@ -67,19 +67,51 @@ def start_seconds(outcome: Outcome) -> float | None:
 
 
 TARGETS = (
-    Target("ms a client beyond training, 500 clients, 0.1 MB", Load(500, SMALL), ms_a_client,
-           OURS, (FLOWER,), 2, 0.5),
+    Target(
+        "ms a client beyond training, 500 clients, 0.1 MB",
+        Load(500, SMALL),
+        ms_a_client,
+        OURS,
+        (FLOWER,),
+        2,
+        0.5,
+    ),
     Target("the same, 10 MB", Load(500, LARGE), ms_a_client, OURS, (FLOWER,), 15, 6),
     Target("driver's peak memory, GiB, 500 x 10 MB", Load(500, LARGE), driver_gib, OURS, (FLOWER,), 1, 0.5),
-    Target(f"{FEDERATION}, rounds a minute, private", FEDERATION, rounds_a_minute,
-           OURS, (FLOWER_OPACUS,), 80, 130, at_most=False),
-    Target("the same, not private", FEDERATION, rounds_a_minute,
-           OURS_NOT_PRIVATE, (FLOWER_SGD, PFL), 110, 180, at_most=False),
-    Target("% of the cores' time in which clients train", FEDERATION, training_percent,
-           OURS, (FLOWER_OPACUS,), 85, 95, at_most=False),
-    Target("seconds from the start to the first round", FEDERATION, start_seconds,
-           OURS, (FLOWER_OPACUS,), 8, 4),
-)  # fmt: skip
+    Target(
+        f"{FEDERATION}, rounds a minute, private",
+        FEDERATION,
+        rounds_a_minute,
+        OURS,
+        (FLOWER_OPACUS,),
+        80,
+        130,
+        at_most=False,
+    ),
+    Target(
+        "the same, not private",
+        FEDERATION,
+        rounds_a_minute,
+        OURS_NOT_PRIVATE,
+        (FLOWER_SGD, PFL),
+        110,
+        180,
+        at_most=False,
+    ),
+    Target(
+        "% of the cores' time in which clients train",
+        FEDERATION,
+        training_percent,
+        OURS,
+        (FLOWER_OPACUS,),
+        85,
+        95,
+        at_most=False,
+    ),
+    Target(
+        "seconds from the start to the first round", FEDERATION, start_seconds, OURS, (FLOWER_OPACUS,), 8, 4
+    ),
+)
 
 
 def table_of_targets(outcomes: Sequence[Outcome]) -> str:

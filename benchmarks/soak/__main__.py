@@ -40,9 +40,16 @@ BETWEEN = (3.0, 9.0)  # seconds from one fault to the next
 SHORT, LONG = (2.0, 8.0), (14.0, 24.0)  # seconds of a fault: less, or more, than a site may be silent
 KILLED = 0.1  # of the rounds, after which the server lives on
 FAULTS = (
-    "server killed", "server clock set", "server's disk full", "client killed", "client stopped",
-    "disk full", "clock set", "cable cut", "cable cut for long",
-)  # fmt: skip
+    "server killed",
+    "server clock set",
+    "server's disk full",
+    "client killed",
+    "client stopped",
+    "disk full",
+    "clock set",
+    "cable cut",
+    "cable cut for long",
+)
 
 
 def main() -> None:
@@ -95,9 +102,14 @@ def all_started(
     folder: Path, rounds: int, chance: random.Random, others: list[Machine]
 ) -> tuple[Server, Sequence[Client]]:
     settings = {
-        "rounds": rounds, "clients": CLIENTS, "min-clients": 2, "fit-clients": CLIENTS,
-        "noise-multiplier": NOISE, "epsilon": EPSILON, "round-timeout": 120,
-    }  # fmt: skip
+        "rounds": rounds,
+        "clients": CLIENTS,
+        "min-clients": 2,
+        "fit-clients": CLIENTS,
+        "noise-multiplier": NOISE,
+        "epsilon": EPSILON,
+        "round-timeout": 120,
+    }
     words = tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
     # a port that nobody is given by chance: who connects to it while nobody serves it would reach itself
     server = Server(folder, port=chance.randrange(20000, 30000), words=words)
@@ -110,12 +122,17 @@ def all_started(
     others.append(Machine(folder, started("benchmarks.soak.strangers", *words, cwd=folder, console=log)))
     clients = [
         Client(
-            folder / f"site{part}", name=f"site{part}", part=part, parts=CLIENTS, server=server,
-            epsilon=EPSILON, source=SHARED if part in (0, CLIENTS - 1) else f"127.2.0.{part}",
+            folder / f"site{part}",
+            name=f"site{part}",
+            part=part,
+            parts=CLIENTS,
+            server=server,
+            epsilon=EPSILON,
+            source=SHARED if part in (0, CLIENTS - 1) else f"127.2.0.{part}",
             silent=SILENT if part == 1 else 0.0,
         )
         for part in range(CLIENTS)
-    ]  # fmt: skip
+    ]
     for client in clients:
         client.start()
     mute = loopback_site(server.keys, "mute").folder, f"127.0.0.1:{server.port}"

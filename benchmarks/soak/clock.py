@@ -31,9 +31,12 @@ class Clock:
             return {}
         self.set(self.off)
         return {
-            "LD_PRELOAD": found, "FAKETIME_TIMESTAMP_FILE": str(self.file), "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1",
-        }  # fmt: skip
+            "LD_PRELOAD": found,
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
 
     def set(self, seconds: int) -> None:
         self.off = seconds

@@ -35,8 +35,12 @@ def started(module: str, *words: object, cwd: Path, console: Path, clock: Clock 
     with console.open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", module, *map(str, words)],
-            cwd=cwd, env=env, stdout=file, stderr=file, start_new_session=True,
-        )  # fmt: skip
+            cwd=cwd,
+            env=env,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
 
 
 @dataclass
@@ -126,9 +130,16 @@ class Server(Machine):
     def start(self, *, resumed: bool = False) -> None:
         words = ["--resume", self.out] if resumed else ["--out", self.out, *self.words]
         self.process = started(
-            "benchmarks.soak.server", self.times, "server", "--address", f"127.0.0.1:{self.port}", *words,
-            cwd=self.folder, console=self.folder / "server.txt", clock=self.clock if self.has_clock else None,
-        )  # fmt: skip
+            "benchmarks.soak.server",
+            self.times,
+            "server",
+            "--address",
+            f"127.0.0.1:{self.port}",
+            *words,
+            cwd=self.folder,
+            console=self.folder / "server.txt",
+            clock=self.clock if self.has_clock else None,
+        )
 
     def rounds(self) -> list[dict[str, Any]]:
         return lines_of(self.out / "rounds.jsonl")
@@ -158,9 +169,13 @@ class Client(Machine):
 
     def start(self) -> None:
         config = ClientConfig(
-            client=self.name, ledger=str(self.ledger), epsilon=self.epsilon, data="digits",
-            partition_id=self.part, num_partitions=self.parts,
-        )  # fmt: skip
+            client=self.name,
+            ledger=str(self.ledger),
+            epsilon=self.epsilon,
+            data="digits",
+            partition_id=self.part,
+            num_partitions=self.parts,
+        )
         start = ClientStart(
             name=self.name,
             settings=str(write_client_file(config, self.folder / "client.toml")),
@@ -172,9 +187,14 @@ class Client(Machine):
         starts = self.folder / "starts.json"
         starts.write_text(json.dumps([asdict(start)]))
         self.process = started(
-            "benchmarks.soak.client", starts, self.log, self.silent,
-            cwd=self.folder, console=self.folder / "console.txt", clock=self.clock,
-        )  # fmt: skip
+            "benchmarks.soak.client",
+            starts,
+            self.log,
+            self.silent,
+            cwd=self.folder,
+            console=self.folder / "console.txt",
+            clock=self.clock,
+        )
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:

@@ -46,9 +46,14 @@ def main() -> None:
         seconds = time.monotonic() - begun
         is_closed(replies)  # else the last ones are not counted where all have answered
         line.update(
-            asked=len(waiting), answers=len(replies), updates=sum(closing._judged.values()), seconds=seconds,
-            new=len(closing._new), quorum=closing._quorum, pace=closing._pace and closing._pace[0],
-        )  # fmt: skip
+            asked=len(waiting),
+            answers=len(replies),
+            updates=sum(closing._judged.values()),
+            seconds=seconds,
+            new=len(closing._new),
+            quorum=closing._quorum,
+            pace=closing._pace and closing._pace[0],
+        )
         with times.open("a") as file:
             file.write(json.dumps(line) + "\n")
         return replies

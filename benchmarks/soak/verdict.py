@@ -57,11 +57,18 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], file: Pat
         time = by_round[line["round"]]
         patience = PATIENCE if time["first"] else LEAST_PATIENCE
         rows.append(
-            {"round": line["round"], "seconds": line["seconds"], "asked": time["asked"],
-             "updates": time["updates"], "gathered": time["gathered"],
-             "longer": time["longer"], "patience": patience,
-             "answers": time["seconds"], "grace": _grace(time)}
-        )  # fmt: skip
+            {
+                "round": line["round"],
+                "seconds": line["seconds"],
+                "asked": time["asked"],
+                "updates": time["updates"],
+                "gathered": time["gathered"],
+                "longer": time["longer"],
+                "patience": patience,
+                "answers": time["seconds"],
+                "grace": _grace(time),
+            }
+        )
     with file.open("w", newline="") as target:
         writer = csv.DictWriter(target, rows[0])
         writer.writeheader()

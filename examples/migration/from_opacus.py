@@ -28,9 +28,14 @@ def with_opacus() -> str:
     loader = DataLoader(records, batch_size=BATCH)
     engine = PrivacyEngine()
     model, optimizer, loader = engine.make_private_with_epsilon(
-        module=model, optimizer=optimizer, data_loader=loader,
-        target_epsilon=3.0, target_delta=1e-5, epochs=EPOCHS, max_grad_norm=1.0,
-    )  # fmt: skip
+        module=model,
+        optimizer=optimizer,
+        data_loader=loader,
+        target_epsilon=3.0,
+        target_delta=1e-5,
+        epochs=EPOCHS,
+        max_grad_norm=1.0,
+    )
     for _ in range(EPOCHS):
         for inputs, targets in loader:
             optimizer.zero_grad()
@@ -44,9 +49,14 @@ def with_fl_dp() -> str:
 
     model, optimizer, records = setting()  # the model stays as it is: no wrapper, no _module. in its state
     engine = PrivacyEngine(
-        model, batch_size=BATCH, sample_size=RECORDS, epochs=EPOCHS,
-        target_epsilon=3.0, target_delta=1e-5, max_grad_norm=1.0,
-    )  # fmt: skip
+        model,
+        batch_size=BATCH,
+        sample_size=RECORDS,
+        epochs=EPOCHS,
+        target_epsilon=3.0,
+        target_delta=1e-5,
+        max_grad_norm=1.0,
+    )
     sampler = PoissonSampler(RECORDS, expected_batch_size=BATCH, physical_batch_size=BATCH)
     engine.attach(optimizer, sampler=sampler)
     loader = DataLoader(records, batch_sampler=sampler)

@@ -81,9 +81,14 @@ def _onnx(result: Result, weights: Weights, card: str, file: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch's exporter warns about itself
             program: Any = torch.onnx.export(
-                model, (blank_inputs(form, 2),), dynamo=True, verbose=False,
-                input_names=["inputs"], output_names=["outputs"], dynamic_shapes=({0: batch},),
-            )  # fmt: skip
+                model,
+                (blank_inputs(form, 2),),
+                dynamo=True,
+                verbose=False,
+                input_names=["inputs"],
+                output_names=["outputs"],
+                dynamic_shapes=({0: batch},),
+            )
     except Exception as error:  # anything that the exporter or the model raises
         words = " ".join(str(error).split())[:300]
         raise ModelError(f"This model cannot be exported to ONNX: {type(error).__name__}: {words}") from error

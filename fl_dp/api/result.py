@@ -58,9 +58,13 @@ class Result:
     def __repr__(self) -> str:
         """Where it is, how it ended, what came out and what it cost; a few lines."""
         done = list(Run(RunFolder(self.folder)).rounds())
-        spent = "no privacy" if not self.private else "not known yet" if self.epsilon is None else (
-            f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}, at delta {self.delta:g}"
-        )  # fmt: skip
+        spent = (
+            "no privacy"
+            if not self.private
+            else "not known yet"
+            if self.epsilon is None
+            else (f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}, at delta {self.delta:g}")
+        )
         lines = [
             f"Result in {self.folder}: {self.status or 'not over'}",
             f"  rounds   {len(done)} of {self.settings.rounds}, {self.settings.clients} clients",

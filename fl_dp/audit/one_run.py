@@ -123,10 +123,21 @@ def run_audit(
     one_run = find_epsilon(*seen[0], family, confidence)
     found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
     return AuditReport(
-        last.epsilon, found.epsilon, one_run.epsilon, last.delta, confidence, canaries.count,
-        found.guesses, found.right, sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
-        hostile, runs,
-    )  # fmt: skip
+        last.epsilon,
+        found.epsilon,
+        one_run.epsilon,
+        last.delta,
+        confidence,
+        canaries.count,
+        found.guesses,
+        found.right,
+        sample_rate,
+        plan.noise_multiplier,
+        total_steps(last.spent),
+        accountant,
+        hostile,
+        runs,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,15 @@ def audit_gradients(
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
     plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss, class_weights="")
     return run_audit(
-        canaries, plan, config.rounds, _delta(config, own_size), accountant=config.accountant, way=way,
-        runs=overrides.runs, unit=config,
-    )  # fmt: skip
+        canaries,
+        plan,
+        config.rounds,
+        _delta(config, own_size),
+        accountant=config.accountant,
+        way=way,
+        runs=overrides.runs,
+        unit=config,
+    )
 
 
 def audit_hostile_gradients(
@@ -76,9 +82,16 @@ def audit_hostile_gradients(
     )
     canaries = WatchedGradients(count, max(count, own_size), plan, config)
     return run_audit(
-        canaries, plan, rounds, _delta(config, own_size), accountant=config.accountant, way=way,
-        hostile=True, runs=overrides.runs, unit=config,
-    )  # fmt: skip
+        canaries,
+        plan,
+        rounds,
+        _delta(config, own_size),
+        accountant=config.accountant,
+        way=way,
+        hostile=True,
+        runs=overrides.runs,
+        unit=config,
+    )
 
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:

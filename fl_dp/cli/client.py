@@ -118,13 +118,20 @@ def join(
         refuse_before(context)
         return 0  # `status` follows
     given = {
-        "client": name, "task": found_from_here(task), "model": found_from_here(model), "loss": loss,
-        "data": data, "epsilon": epsilon, "delta": delta,
-        "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
-        "allow-unprotected": allow_unprotected or None, "approve": _WAIT if approve else None,
+        "client": name,
+        "task": found_from_here(task),
+        "model": found_from_here(model),
+        "loss": loss,
+        "data": data,
+        "epsilon": epsilon,
+        "delta": delta,
+        "min-noise-multiplier": min_noise_multiplier,
+        "max-grad-norm": max_grad_norm,
+        "allow-unprotected": allow_unprotected or None,
+        "approve": _WAIT if approve else None,
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
         **part_of(partition),
-    }  # fmt: skip
+    }
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     check_files(own, [own.client])
     if evaluate is not None:
@@ -154,9 +161,15 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
     folder, journal = state_folder() / "clients" / called, JournalWatch(own, say)
     return run_client(
-        own, keys, address, _watchers(own, journal), say,
-        folder=folder, once=once, at_the_end=journal.at_the_end,
-    )  # fmt: skip
+        own,
+        keys,
+        address,
+        _watchers(own, journal),
+        say,
+        folder=folder,
+        once=once,
+        at_the_end=journal.at_the_end,
+    )
 
 
 def _site_of(kit: Path) -> str:

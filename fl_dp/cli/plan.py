@@ -66,8 +66,12 @@ def plan(
     settings: SetOption = None,
 ) -> None:
     given: dict[str, Scalar | None] = {
-        "data": data, "model": model, "epsilon": epsilon, "clients": clients, "fit-clients": fit_clients,
-    }  # fmt: skip
+        "data": data,
+        "model": model,
+        "epsilon": epsilon,
+        "clients": clients,
+        "fit-clients": fit_clients,
+    }
     check_open(text.partition("=")[0].strip() for text in settings or ())
     options = {key: value for key, value in given.items() if value is not None}
     request = read_request(config, settings=settings or (), seed=seed, options=options)

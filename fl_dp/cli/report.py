@@ -57,9 +57,14 @@ def report(
 
     folder = _folder(run)
     said = {
-        "purpose": purpose, "approver": approver, "date": date, "operator": operator,
-        "recipients": recipients, "retention": retention, "legal_basis": legal_basis,
-    }  # fmt: skip
+        "purpose": purpose,
+        "approver": approver,
+        "date": date,
+        "operator": operator,
+        "recipients": recipients,
+        "retention": retention,
+        "legal_basis": legal_basis,
+    }
     if any(value is not None for value in said.values()):
         write_approval(folder, **said)
     page = write_page(folder, out)

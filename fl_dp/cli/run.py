@@ -98,6 +98,11 @@ def run(
 
     with reporting_progress(say) as tell, naming_places(request):
         return launch(
-            request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", tell=tell,
+            request,
+            engine=kind,
+            out=out,
+            ledger=ledger,
+            ray_address=ray_address or "",
+            tell=tell,
             one_run_ledger=one_run_ledger,
-        )  # fmt: skip
+        )

@@ -65,16 +65,20 @@ class ClientConfig(TaskSettings):
     )
     ledger: str = field(
         metadata=about(
-            _CLIENT, "SQLite file that records what these data have spent, NAME.sqlite; left out: one "
-                     "below ~/.local/state",
-            page="ledger.md", common=True,
+            _CLIENT,
+            "SQLite file that records what these data have spent, NAME.sqlite; left out: one "
+            "below ~/.local/state",
+            page="ledger.md",
+            common=True,
         )
-    )  # fmt: skip
+    )
     one_run_ledger: bool = setting(
-        False, _CLIENT, "set only by run.sh, when it makes a ledger for one run; entries and statements "
-                        "say so. A site's ledger lasts, so fl-dp client refuses this key",
+        False,
+        _CLIENT,
+        "set only by run.sh, when it makes a ledger for one run; entries and statements "
+        "say so. A site's ledger lasts, so fl-dp client refuses this key",
         page="ledger.md#one-ledger-for-each-machine",
-    )  # fmt: skip
+    )
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
         0, _CLIENT, "part of a common data set that this client holds, from 0"
     )
@@ -93,9 +97,11 @@ class ClientConfig(TaskSettings):
         common=True,
     )
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
-        "auto", _LIMITS, "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
+        "auto",
+        _LIMITS,
+        "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
         common=True,
-    )  # fmt: skip
+    )
     min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
         0.0, _LIMITS, "least noise multiplier that is accepted"
     )
@@ -103,50 +109,68 @@ class ClientConfig(TaskSettings):
         math.inf, _LIMITS, "largest clipping bound that is accepted"
     )
     vary_mechanism: bool = setting(
-        False, _LIMITS, "servers may change sample rate and noise after the first round on these data",
+        False,
+        _LIMITS,
+        "servers may change sample rate and noise after the first round on these data",
         page="privacy.md#servers-that-adapt",
-    )  # fmt: skip
+    )
     allow_unprotected: bool = setting(
-        False, _LIMITS, "servers may train without any protection; then no epsilon holds for these data",
+        False,
+        _LIMITS,
+        "servers may train without any protection; then no epsilon holds for these data",
         page="privacy.md#runs-without-privacy",
-    )  # fmt: skip
+    )
     evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
-        1.0, _LIMITS,
+        1.0,
+        _LIMITS,
         "budget of the site's own test records (test): the most epsilon that all metrics from them may "
         "spend, over all runs",
         page="site-metrics.md",
-    )  # fmt: skip
+    )
     accountant: str = setting(
-        "pld", _LIMITS, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
-        choices=ACCOUNTANTS, checked=False, page="accounting.md",
-    )  # fmt: skip
+        "pld",
+        _LIMITS,
+        "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        choices=ACCOUNTANTS,
+        checked=False,
+        page="accounting.md",
+    )
     arithmetic: str = setting(
-        STEADY_ROWS, _LIMITS, "proven: decline rounds that assume steady rows, see the run's arithmetic",
-        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
-    )  # fmt: skip
+        STEADY_ROWS,
+        _LIMITS,
+        "proven: decline rounds that assume steady rows, see the run's arithmetic",
+        choices=ARITHMETICS,
+        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+    )
     allow_secure_sum: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
-        0, _SECURE,
+        0,
+        _SECURE,
         "servers may add this client's steps, each with a share of the noise, into secure sums of at least "
         "so many clients, such as 3, whose parts nobody sees; 0: into none",
         page="secure-aggregation.md",
-    )  # fmt: skip
+    )
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
-        0.0, _SECURE, "the most epsilon that all steps may spend if the assumption behind secure sums "
-                      "fails, and by themselves all evaluations on test records; 0: no limit",
+        0.0,
+        _SECURE,
+        "the most epsilon that all steps may spend if the assumption behind secure sums "
+        "fails, and by themselves all evaluations on test records; 0: no limit",
         page="secure-aggregation.md",
-    )  # fmt: skip
+    )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         10, _SECURE, "largest number of members that may drop out of a sum that is still opened"
     )
     secure_least_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SECURE, "least number of members that a sum must allow to collude with the server; each knows "
-                    "its own share of the noise",
-    )  # fmt: skip
+        1,
+        _SECURE,
+        "least number of members that a sum must allow to collude with the server; each knows "
+        "its own share of the noise",
+    )
     min_share_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
-        0.0, _SECURE, "least noise multiplier of this client's share, which protects it if the assumption "
-                      "fails",
+        0.0,
+        _SECURE,
+        "least noise multiplier of this client's share, which protects it if the assumption fails",
         page="secure-aggregation.md",
-    )  # fmt: skip
+    )
     physical_batch_size: Examples | Auto = setting(
         64, _MACHINE, "most examples in memory at once; auto: what fits memory-mib"
     )
@@ -157,11 +181,13 @@ class ClientConfig(TaskSettings):
     )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:0,cuda:1; auto: a GPU where there is one")
     approve: Annotated[float, Range(0, 1e8)] = setting(
-        0.0, _OPERATOR,
+        0.0,
+        _OPERATOR,
         "seconds, such as 300, that a round waits until the operator has said yes to the run's plan; 0: it "
         "trains without asking",
-        page="joining.md#may-it-train", common=True,
-    )  # fmt: skip
+        page="joining.md#may-it-train",
+        common=True,
+    )
     save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
 
     def __post_init__(self) -> None:
@@ -175,9 +201,11 @@ class ClientConfig(TaskSettings):
             f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
         )
         require(
-            self.allow_secure_sum != 1, "allow-secure-sum", self.allow_secure_sum,
+            self.allow_secure_sum != 1,
+            "allow-secure-sum",
+            self.allow_secure_sum,
             "0, or at least 2, as a sum of one client is no sum",
-        )  # fmt: skip
+        )
         require_delta(self.delta)
         require_own_accountant(self.accountant)
         require(

@@ -18,10 +18,12 @@ MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, who
 def require_not_proven(features: str, arithmetic: str) -> None:
     """Raise SettingsError for features with proven arithmetic: they are computed for many records."""
     require(
-        not features or arithmetic != PROVEN, "features", features,
+        not features or arithmetic != PROVEN,
+        "features",
+        features,
         f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
         "records is tested, not proven",
-    )  # fmt: skip
+    )
 
 
 _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Unit of privacy"
@@ -34,14 +36,21 @@ class DataSettings(FlatConfig):
     """Each setting's meaning stands beside it; `fl-dp keys` shows it."""
 
     data: str = setting(
-        "digits", _DATA,
+        "digits",
+        _DATA,
         "a name, or KIND:PATH; with {client} in PATH each client has its own file",
-        choices=SOURCES, checked=False, page="data.md", common=True, path=True,
-    )  # fmt: skip
-    data_name: str = setting(
-        "", _DATA, "name of the data in ledgers, if it differs from data: a moved file keeps its name",
+        choices=SOURCES,
+        checked=False,
         page="data.md",
-    )  # fmt: skip
+        common=True,
+        path=True,
+    )
+    data_name: str = setting(
+        "",
+        _DATA,
+        "name of the data in ledgers, if it differs from data: a moved file keeps its name",
+        page="data.md",
+    )
     data_root: str = setting(
         "data", _DATA, "folder that torchvision's data sets are downloaded to", path=True
     )
@@ -65,9 +74,13 @@ class DataSettings(FlatConfig):
         choices=IMAGE_MODES,
     )
     features: str = setting(
-        "", _DATA, "fixed function of each record; the model gets its result instead; empty: none",
-        choices=FEATURES, checked=False, page="models.md#fixed-features",
-    )  # fmt: skip
+        "",
+        _DATA,
+        "fixed function of each record; the model gets its result instead; empty: none",
+        choices=FEATURES,
+        checked=False,
+        page="models.md#fixed-features",
+    )
     tokens: Side = setting(
         0, _DATA, "length of an example of text, in tokens; 0: that of the source", page="data.md"
     )
@@ -80,27 +93,38 @@ class DataSettings(FlatConfig):
     )
     encoding: str = setting("utf-8", _DATA, "encoding of text and CSV files", choices=ENCODINGS)
     test: Annotated[float, Range(0, MOST_TEST)] | Literal["own"] = setting(
-        0.0, _DATA,
+        0.0,
+        _DATA,
         "a site's own test records, never trained: a share, by a secret hash of each record or person; own: "
         "the test records of its data; 0: none",
         page="site-metrics.md",
-    )  # fmt: skip
+    )
     unit: str = setting(
-        RECORD, _UNIT, "record, or person:COLUMN: all records with the same value in COLUMN",
+        RECORD,
+        _UNIT,
+        "record, or person:COLUMN: all records with the same value in COLUMN",
         page="persons.md",
-    )  # fmt: skip
+    )
     records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
-        0, _UNIT, "how many of a person's records count, the first ones; 0 if the unit is the record",
+        0,
+        _UNIT,
+        "how many of a person's records count, the first ones; 0 if the unit is the record",
         page="persons.md",
-    )  # fmt: skip
+    )
     partition: str = setting(
-        "iid", _SPLIT, "how a common data set is split; some names take an argument, such as dirichlet:0.5",
-        choices=PARTITIONS, page="data.md#how-data-are-split-among-simulated-clients", common=True,
-    )  # fmt: skip
-    seed: Seed = setting(
-        0, _SPLIT, "seed of the split and the first weights; never of noise, batches or client sampling",
+        "iid",
+        _SPLIT,
+        "how a common data set is split; some names take an argument, such as dirichlet:0.5",
+        choices=PARTITIONS,
+        page="data.md#how-data-are-split-among-simulated-clients",
         common=True,
-    )  # fmt: skip
+    )
+    seed: Seed = setting(
+        0,
+        _SPLIT,
+        "seed of the split and the first weights; never of noise, batches or client sampling",
+        common=True,
+    )
 
     @property
     def by_client(self) -> bool:
@@ -140,22 +164,28 @@ class DataSettings(FlatConfig):
         self._check_unit()
         if self.by_client:
             require(
-                self.partition == "iid", "partition", self.partition,
+                self.partition == "iid",
+                "partition",
+                self.partition,
                 f"no split with {CLIENT} in data, as each client has its own file",
-            )  # fmt: skip
+            )
 
     def _check_unit(self) -> None:
         kind, _, column = self.unit.partition(":")
         require(
-            self.unit == RECORD or (kind == PERSON and bool(column)), "unit", self.unit,
+            self.unit == RECORD or (kind == PERSON and bool(column)),
+            "unit",
+            self.unit,
             f'"{RECORD}", or "{PERSON}:COLUMN", where COLUMN says whose record it is',
-        )  # fmt: skip
+        )
         number = self.records_per_person
         if self.unit == RECORD:
             require(number == 0, "records-per-person", number, f"no value with unit = {RECORD!r}")
             return
         require(
-            1 <= number <= MOST_RECORDS, "records-per-person", number,
+            1 <= number <= MOST_RECORDS,
+            "records-per-person",
+            number,
             f"an integer from 1 to {MOST_RECORDS}: a public limit on the records of one person that "
             "count in a step",
-        )  # fmt: skip
+        )

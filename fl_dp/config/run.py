@@ -119,14 +119,18 @@ class RunConfig(RunSettings):
             METRICS.check(name, "metrics")
         if isinstance(self.participations, int):
             require(
-                0 <= self.participations <= self.rounds, "participations", self.participations,
+                0 <= self.participations <= self.rounds,
+                "participations",
+                self.participations,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
-            )  # fmt: skip
+            )
         if isinstance(self.min_updates, int):
             require(
-                1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
+                1 <= self.min_updates <= self.fit_clients,
+                "min-updates",
+                self.min_updates,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
-            )  # fmt: skip
+            )
         for name in self.track_names:
             TRACKERS.check(name)
         require_delta(self.delta)
@@ -141,19 +145,23 @@ class RunConfig(RunSettings):
         require_own_accountant(self.accountant)
         require_not_proven(self.features, self.arithmetic)
         require(
-            self.private or self.weights != BY_NOISE, "weights", self.weights,
+            self.private or self.weights != BY_NOISE,
+            "weights",
+            self.weights,
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
-        )  # fmt: skip
+        )
         require(
             self.keep_model != BEST or self.evaluate == "server",
-            "keep-model", self.keep_model,
+            "keep-model",
+            self.keep_model,
             f"{LAST} or {AVERAGE}, as the server has no test data",
-        )  # fmt: skip
+        )
         require(
-            not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
-            f"off with personal = {self.personal!r}, as the server has no trained values of these "
-            "parameters",
-        )  # fmt: skip
+            not self.personal or self.evaluate == "off",
+            "evaluate",
+            self.evaluate,
+            f"off with personal = {self.personal!r}, as the server has no trained values of these parameters",
+        )
 
 
 def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:

@@ -54,42 +54,55 @@ class RunSettings(TaskSettings):
         2, _FEDERATION, "clients that train in a round, see sampling; at most clients", common=True
     )
     sampling: str = setting(
-        "fixed", _FEDERATION,
+        "fixed",
+        _FEDERATION,
         "fixed: fit-clients random clients a round; poisson: each client independently, so a round may have "
         "none. Epsilon does not depend on it",
         choices=SAMPLINGS,
-    )  # fmt: skip
+    )
     rounds: Rounds = setting(3, _FEDERATION, "number of rounds", common=True)
     weights: str = setting(
-        "declared", _SERVER,
+        "declared",
+        _SERVER,
         "weights of the clients in the mean: by declared size, uniform, or by noise, where less noise "
         "counts more",
         choices=WEIGHTS,
-    )  # fmt: skip
+    )
     min_updates: Clients | Auto = setting(
-        "auto", _SERVER,
+        "auto",
+        _SERVER,
         "updates that a round needs; with fewer the round is lost, though paid for. auto: the smaller of "
         "min-clients and fit-clients, fewer if budgets have ended, 1 with poisson",
-    )  # fmt: skip
+    )
     aggregation: str = setting(
-        "mean", _SERVER,
+        "mean",
+        _SERVER,
         "how updates are aggregated; all but mean weight them equally. krum:F bears F malicious clients "
         "(1); of the members of secure:D:C, D may drop out (0) and C collude with the server (1)",
-        choices=AGGREGATIONS, page="strategies.md#at-the-server",
-    )  # fmt: skip
+        choices=AGGREGATIONS,
+        page="strategies.md#at-the-server",
+    )
     server_optimizer: str = setting(
-        "fedavg", _SERVER,
+        "fedavg",
+        _SERVER,
         "how the aggregated weights change the global ones; fedadam:RATE sets another rate than its usual",
-        choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
-    )  # fmt: skip
+        choices=SERVER_OPTIMIZERS,
+        page="strategies.md#at-the-server",
+    )
     strategy: str = setting(
-        "", _SERVER, "your own strategy parts, FILE.py:NAME",
-        page="strategies.md#a-strategy-of-ones-own", path=True,
-    )  # fmt: skip
+        "",
+        _SERVER,
+        "your own strategy parts, FILE.py:NAME",
+        page="strategies.md#a-strategy-of-ones-own",
+        path=True,
+    )
     round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for the replies of a round, and for min-clients",
-        page="strategies.md#when-a-round-is-closed", may_change=True,
-    )  # fmt: skip
+        3600.0,
+        _SERVER,
+        "seconds to wait for the replies of a round, and for min-clients",
+        page="strategies.md#when-a-round-is-closed",
+        may_change=True,
+    )
     evaluate: str = setting(
         "server",
         _SERVER,
@@ -97,20 +110,27 @@ class RunSettings(TaskSettings):
         choices=EVALUATE,
     )
     site_metrics: bool = setting(
-        False, _SERVER,
+        False,
+        _SERVER,
         "metrics on the sites' own test records, after the last round; evaluate-epsilon pays for them",
         page="site-metrics.md",
-    )  # fmt: skip
+    )
     keep_model: str = setting(
-        "last", _SERVER,
+        "last",
+        _SERVER,
         "last: of the last round; best: on half of the server's test data; average: the moving average of "
         "all rounds' models, which is then evaluated",
-        choices=KEEP_MODEL, page="strategies.md#at-the-server",
-    )  # fmt: skip
+        choices=KEEP_MODEL,
+        page="strategies.md#at-the-server",
+    )
     metrics: str = setting(
-        "", _SERVER, "metrics on the test data, such as auroc,f1; empty: those of the task or loss",
-        choices=METRICS, checked=False, page="training.md#metrics",
-    )  # fmt: skip
+        "",
+        _SERVER,
+        "metrics on the test data, such as auroc,f1; empty: those of the task or loss",
+        choices=METRICS,
+        checked=False,
+        page="training.md#metrics",
+    )
     local_epochs: Annotated[float, Range(0, 1e6, open=True)] = setting(
         1.0, _TRAINING, "expected passes over a client's data in a round", common=True
     )
@@ -118,10 +138,11 @@ class RunSettings(TaskSettings):
         64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
     )
     physical_batch_size: Examples | Auto = setting(
-        64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
-                       "memory-mib",
+        64,
+        _TRAINING,
+        "most examples in memory at once; a divisor of the logical batch size; auto: by memory-mib",
         common=True,
-    )  # fmt: skip
+    )
     memory_mib: Mebibytes = setting(
         1024,
         _TRAINING,
@@ -132,18 +153,24 @@ class RunSettings(TaskSettings):
         0.5, _TRAINING, "learning rate of the clients in the first round", common=True
     )
     learning_rate_schedule: str = setting(
-        "constant", _TRAINING, "constant, linear, cosine, linear:LAST (down to LAST times the first), or "
-                               "step:N:FACTOR (times FACTOR after every N rounds)",
+        "constant",
+        _TRAINING,
+        "constant, linear, cosine, linear:LAST (down to LAST times the first), or "
+        "step:N:FACTOR (times FACTOR after every N rounds)",
         page="training.md#optimizers",
-    )  # fmt: skip
+    )
     optimizer: str = setting(
-        "sgd", _TRAINING, "sgd, or another of torch.optim in lowercase, such as adam",
+        "sgd",
+        _TRAINING,
+        "sgd, or another of torch.optim in lowercase, such as adam",
         page="training.md#optimizers",
-    )  # fmt: skip
+    )
     optimizer_settings: str = setting(
-        "", _TRAINING, "its options, as in a TOML inline table: momentum=0.9 or betas=[0.9,0.99]",
+        "",
+        _TRAINING,
+        "its options, as in a TOML inline table: momentum=0.9 or betas=[0.9,0.99]",
         page="training.md#optimizers",
-    )  # fmt: skip
+    )
     optimizer_state: str = setting(
         RESET,
         _TRAINING,
@@ -151,62 +178,85 @@ class RunSettings(TaskSettings):
         choices=OPTIMIZER_STATES,
     )
     local_algorithm: str = setting(
-        "fedavg", _TRAINING,
+        "fedavg",
+        _TRAINING,
         "local training algorithm: fedprox:PULL and mr-mtl:PULL pull clients to the common model, as "
         "strongly as PULL says; with mr-mtl each site also has its own model",
-        choices=LOCAL_ALGORITHMS, checked=False,
+        choices=LOCAL_ALGORITHMS,
+        checked=False,
         page="strategies.md#at-the-clients",
-    )  # fmt: skip
+    )
     privacy: str = setting(
-        "on", _PRIVACY, "off: train without any protection, as a comparison; clients must allow it",
-        choices=PRIVACY, page="privacy.md#runs-without-privacy",
-    )  # fmt: skip
+        "on",
+        _PRIVACY,
+        "off: train without any protection, as a comparison; clients must allow it",
+        choices=PRIVACY,
+        page="privacy.md#runs-without-privacy",
+    )
     noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = setting(
-        "auto", _PRIVACY,
+        "auto",
+        _PRIVACY,
         "standard deviation of the noise divided by the clipping bound; auto: chosen so that the "
         "rounds spend epsilon",
-        page="accounting.md#calibration", common=True,
-    )  # fmt: skip
+        page="accounting.md#calibration",
+        common=True,
+    )
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
-        0, _PRIVACY,
+        0,
+        _PRIVACY,
         "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: the number "
         "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
-    )  # fmt: skip
+    )
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
     clipping: str = setting(
-        ABADI, _PRIVACY,
+        ABADI,
+        _PRIVACY,
         "abadi: longer gradients are cut to the bound; automatic: all get about its length",
-        choices=CLIPPINGS, page="clipping.md",
-    )  # fmt: skip
+        choices=CLIPPINGS,
+        page="clipping.md",
+    )
     epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
-        3.0, _PRIVACY,
+        3.0,
+        _PRIVACY,
         "budget: the most epsilon that this run may cost any client; smaller protects more. A site's own "
-        "budget may end its part earlier; its own delta and accountant count", common=True,
-    )  # fmt: skip
+        "budget may end its part earlier; its own delta and accountant count",
+        common=True,
+    )
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
         "auto",
         _PRIVACY,
         "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
     )
     evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
-        1.0, _PRIVACY,
-        "evaluate-epsilon of the clients on this machine; a site's own counts there", page="site-metrics.md",
-    )  # fmt: skip
+        1.0,
+        _PRIVACY,
+        "evaluate-epsilon of the clients on this machine; a site's own counts there",
+        page="site-metrics.md",
+    )
     accountant: str = setting(
-        "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
-        choices=ACCOUNTANTS, checked=False, page="accounting.md",
-    )  # fmt: skip
+        "pld",
+        _PRIVACY,
+        "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        choices=ACCOUNTANTS,
+        checked=False,
+        page="accounting.md",
+    )
     arithmetic: str = setting(
-        STEADY_ROWS, _PRIVACY,
+        STEADY_ROWS,
+        _PRIVACY,
         "steady-rows: assumes that a record's gradient does not depend on its place in a pass or on its "
         "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
-        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
-    )  # fmt: skip
+        choices=ARITHMETICS,
+        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+    )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
-        "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",
-        page="scale.md#resources", may_change=True,
-    )  # fmt: skip
+        "auto",
+        _MACHINE,
+        "simulated clients that train at a time on a core; auto: one, if memory allows",
+        page="scale.md#resources",
+        may_change=True,
+    )
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto",
         _MACHINE,
@@ -215,14 +265,22 @@ class RunSettings(TaskSettings):
         may_change=True,
     )
     public_data: bool = setting(
-        False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
-                         "for this run alone, unless one is named",
-        page="ledger.md#one-ledger-for-each-machine", may_change=True,
-    )  # fmt: skip
+        False,
+        _MACHINE,
+        "the records are public or synthetic: clients on this machine then use a ledger "
+        "for this run alone, unless one is named",
+        page="ledger.md#one-ledger-for-each-machine",
+        may_change=True,
+    )
     out: str = setting(
         "", _MACHINE, "folder of the run's files; the command line sets it with --out", path=True
     )
     track: str = setting(
-        "", _SERVER, "trackers that also get the numbers of each round, separated by commas",
-        choices=TRACKERS, checked=False, page="running.md#watch-a-run", may_change=True,
-    )  # fmt: skip
+        "",
+        _SERVER,
+        "trackers that also get the numbers of each round, separated by commas",
+        choices=TRACKERS,
+        checked=False,
+        page="running.md#watch-a-run",
+        may_change=True,
+    )

@@ -50,9 +50,11 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
     }
     momentum, _ = without_momentum("optimizer-settings", str(flat["optimizer-settings"]))
     require(
-        momentum == 0, "optimizer-settings", flat["optimizer-settings"],
+        momentum == 0,
+        "optimizer-settings",
+        flat["optimizer-settings"],
         "no momentum, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for "
         f"all settings of sums ask fl-dp plan ({_WHY})",
-    )  # fmt: skip
+    )
     for key, (values, instead) in fitting.items():
         require(flat[key] in values, key, flat[key], f"{instead} ({_WHY})")

@@ -47,57 +47,87 @@ class TaskSettings(DataSettings):
     """Each setting's meaning stands beside it; `fl-dp keys` shows it."""
 
     task: str = setting(
-        "", _TASK, "your own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
-        page="tasks.md", common=True, path=True,
-    )  # fmt: skip
+        "",
+        _TASK,
+        "your own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
+        page="tasks.md",
+        common=True,
+        path=True,
+    )
     model: str = setting(
-        "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or your own code",
-        choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
-        common=True, path=True,
-    )  # fmt: skip
+        "linear",
+        _TASK,
+        "a name, torchvision:NAME, timm:NAME, hf:PATH, or your own code",
+        choices=MODELS,
+        checked=False,
+        also="FILE.py:NAME or package.module:NAME",
+        page="models.md",
+        common=True,
+        path=True,
+    )
     loss: str = setting(
-        "cross-entropy", _TASK,
+        "cross-entropy",
+        _TASK,
         "loss that training minimises: for classes or next tokens, several 0/1 labels (bce), or "
         "numbers (mse)",
-        choices=LOSSES, own="a loss that all sites have", page="training.md", common=True,
-    )  # fmt: skip
+        choices=LOSSES,
+        own="a loss that all sites have",
+        page="training.md",
+        common=True,
+    )
     start: str = setting(
-        "", _TASK, "file with the weights of the first round, which must be public; empty: random weights",
-        page="models.md#start-weights-and-what-is-trained", path=True,
-    )  # fmt: skip
+        "",
+        _TASK,
+        "file with the weights of the first round, which must be public; empty: random weights",
+        page="models.md#start-weights-and-what-is-trained",
+        path=True,
+    )
     trainable: str = setting(
-        "", _TASK, 'patterns of the parameters to train, such as "head.*,!head.bias"; empty: all',
+        "",
+        _TASK,
+        'patterns of the parameters to train, such as "head.*,!head.bias"; empty: all',
         page="models.md#start-weights-and-what-is-trained",
-    )  # fmt: skip
+    )
     lora: str = setting(
-        "", _TASK, 'LoRA adapters: rank and patterns of their layers, as in "8:*.qkv"; empty: none',
+        "",
+        _TASK,
+        'LoRA adapters: rank and patterns of their layers, as in "8:*.qkv"; empty: none',
         page="models.md#start-weights-and-what-is-trained",
-    )  # fmt: skip
+    )
     class_weights: str = setting(
-        "", _TASK, 'public weight of each class, such as "1,5", which its losses are multiplied by',
+        "",
+        _TASK,
+        'public weight of each class, such as "1,5", which its losses are multiplied by',
         page="training.md#weights",
-    )  # fmt: skip
+    )
     personal: str = setting(
-        "", _TASK, "patterns of trained parameters that each site keeps for itself and never sends",
+        "",
+        _TASK,
+        "patterns of trained parameters that each site keeps for itself and never sends",
         page="strategies.md#at-the-clients",
-    )  # fmt: skip
+    )
 
     augmentation: str = setting(
-        "", _TASK,
+        "",
+        _TASK,
         "random changes of images in every step: crop:PIXELS, flip, or both with a comma; views:N also takes "
         "N views of each record, whose losses' mean is its loss; empty: none",
-        choices=AUGMENTATIONS, checked=False, own="a change that all sites have",
+        choices=AUGMENTATIONS,
+        checked=False,
+        own="a change that all sites have",
         page="training.md#augmentation",
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_views()
         rank, targets = self.adapters
         require(
-            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)), "lora", self.lora,
+            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)),
+            "lora",
+            self.lora,
             f'"RANK:PATTERNS", a rank from 1 to {MOST_RANK} and patterns of layer names, as in "8:*.qkv"',
-        )  # fmt: skip
+        )
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
 
@@ -105,14 +135,18 @@ class TaskSettings(DataSettings):
         for word in filter(None, self.changes.split(", ")):
             AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
         require(
-            not (self.features and self.changes), "augmentation", self.augmentation,
+            not (self.features and self.changes),
+            "augmentation",
+            self.augmentation,
             f"no value with features = {self.features!r}, which are computed once and not from "
             "augmented views",
-        )  # fmt: skip
+        )
         require(
-            self.views == 1 or bool(self.changes), "augmentation", self.augmentation,
+            self.views == 1 or bool(self.changes),
+            "augmentation",
+            self.augmentation,
             "a change beside views:N, such as crop:4, as all views would be the same",
-        )  # fmt: skip
+        )
 
     @property
     def changes(self) -> str:
@@ -125,8 +159,10 @@ class TaskSettings(DataSettings):
         numbers = [word.removeprefix(_VIEWS) for word in self._augmented if word.startswith(_VIEWS)]
         require(
             len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
-            "augmentation", self.augmentation, f"views:N once, with an integer N from 1 to {MOST_VIEWS}",
-        )  # fmt: skip
+            "augmentation",
+            self.augmentation,
+            f"views:N once, with an integer N from 1 to {MOST_VIEWS}",
+        )
         return int(numbers[0]) if numbers else 1
 
     @property

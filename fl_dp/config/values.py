@@ -49,9 +49,15 @@ def _in_lines(sentences: Sequence[str]) -> str:
 
 # What other projects call a key, where the letters are too few, or others.
 _ALSO_CALLED = {
-    "lr": "learning-rate", "epochs": "local-epochs", "batch-size": "expected-batch-size", "eps": "epsilon",
-    "sigma": "noise-multiplier", "clip": "max-grad-norm", "num-clients": "clients", "num-rounds": "rounds",
-}  # fmt: skip
+    "lr": "learning-rate",
+    "epochs": "local-epochs",
+    "batch-size": "expected-batch-size",
+    "eps": "epsilon",
+    "sigma": "noise-multiplier",
+    "clip": "max-grad-norm",
+    "num-clients": "clients",
+    "num-rounds": "rounds",
+}
 
 
 def key_of(field: str) -> str:

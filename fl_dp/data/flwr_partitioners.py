@@ -19,8 +19,10 @@ _PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 # All are reported better elsewhere: the first by the DataError that follows, the others by the schemes'
 # files.
 _EXPECTED_WARNINGS = (
-    "The specified min_partition_size", "Classes: .* will NOT be used", "The sum of the partition_sizes",
-)  # fmt: skip
+    "The specified min_partition_size",
+    "Classes: .* will NOT be used",
+    "The sum of the partition_sizes",
+)
 
 
 def split_by(partitioner: Any, labels: Labels, number: int) -> list[Indices]:

@@ -28,9 +28,17 @@ _READERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], boo
 }
 # What the zip module and NumPy raise for a file that is something else, or was changed.
 _DAMAGED = (
-    OSError, ValueError, EOFError, KeyError, NotImplementedError, OverflowError, RuntimeError, struct.error,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _OF_A_PARSER = (RecursionError, MemoryError, SyntaxError, tokenize.TokenError)  # a header is read as Python
 

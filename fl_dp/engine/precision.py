@@ -29,9 +29,13 @@ def precisions() -> dict[str, str]:
     """What PyTorch's settings allow for products, convolutions and recurrent layers, by backend."""
     cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
     named: dict[str, Any] = {
-        "cuda.matmul": cuda.matmul, "cudnn.conv": cudnn.conv, "cudnn.rnn": cudnn.rnn,  # type: ignore[attr-defined]
-        "mkldnn.matmul": mkldnn.matmul, "mkldnn.conv": mkldnn.conv, "mkldnn.rnn": mkldnn.rnn,  # type: ignore[attr-defined]
-    }  # fmt: skip
+        "cuda.matmul": cuda.matmul,
+        "cudnn.conv": cudnn.conv,
+        "cudnn.rnn": cudnn.rnn,  # type: ignore[attr-defined]
+        "mkldnn.matmul": mkldnn.matmul,
+        "mkldnn.conv": mkldnn.conv,
+        "mkldnn.rnn": mkldnn.rnn,  # type: ignore[attr-defined]
+    }
     return {name: backend.fp32_precision for name, backend in named.items()}
 
 

@@ -97,10 +97,13 @@ def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]
     if mechanism is not None:
         known = (f"{mechanism.sample_rate:.4g}", f"{mechanism.noise_multiplier:g}", str(mechanism.steps))
     return (
-        name, str(profile.public_size), *known, rounded_up(one.before),
+        name,
+        str(profile.public_size),
+        *known,
+        rounded_up(one.before),
         f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if config.private else "inf",
         f"{one.rounds} of {config.rounds}",
-    )  # fmt: skip
+    )
 
 
 def _alone(one: "ClientSpending") -> str:

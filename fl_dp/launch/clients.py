@@ -11,9 +11,15 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
 
 _SHARED = (  # with the settings of the data
-    "epsilon", "delta", "accountant", "evaluate_epsilon", "arithmetic", "physical_batch_size", "memory_mib",
+    "epsilon",
+    "delta",
+    "accountant",
+    "evaluate_epsilon",
+    "arithmetic",
+    "physical_batch_size",
+    "memory_mib",
     "device",
-)  # fmt: skip
+)
 
 
 def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool = False) -> ClientConfig:

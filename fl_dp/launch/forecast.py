@@ -265,9 +265,14 @@ def forecast_of(
     parameters = sum(math.prod(one.shape) for one in shared.values())
     alone = [found for one in clients if (found := one.if_sums_fail()) is not None]
     return Forecast(
-        config, clients, cost.epsilon, cost.delta, aggregator_of(config, shared), parameters,
+        config,
+        clients,
+        cost.epsilon,
+        cost.delta,
+        aggregator_of(config, shared),
+        parameters,
         max(alone) if alone else None,
-    )  # fmt: skip
+    )
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:

@@ -72,10 +72,17 @@ def simulate(
         shown = ProgressGrid(grid, config, tell, counts=False)
         end = tried(
             lambda: run_federation(
-                shown, flat, run, folder.path, on_round,
-                resumed=resumed, on_kept=on_kept, on_model=on_model, say=tell.say,
+                shown,
+                flat,
+                run,
+                folder.path,
+                on_round,
+                resumed=resumed,
+                on_kept=on_kept,
+                on_model=on_model,
+                say=tell.say,
             )
-        )  # fmt: skip
+        )
         tell.doing("stopping Ray's processes")
     if end.completed:
         forget_run(folder.clients, config)

@@ -42,8 +42,10 @@ class Launch:
         inside = self.ledgers.is_relative_to(folder.path)
         ledgers = self.ledgers.relative_to(folder.path) if inside else self.ledgers
         table: dict[str, str | bool] = {
-            "engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address
-        }  # fmt: skip
+            "engine": self.engine or "",
+            "ledgers": str(ledgers),
+            "ray-address": self.ray_address,
+        }
         table |= {key: True for key, given in self._flags().items() if given}
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
 

@@ -24,9 +24,20 @@ from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded
 
 _ACCOUNT = (
-    "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by",
-    "arithmetic", "total", "last round, UTC",
-)  # fmt: skip
+    "data set",
+    "unit",
+    "state",
+    "rounds",
+    "uncommitted",
+    "steps",
+    "epsilon",
+    "of",
+    "delta",
+    "by",
+    "arithmetic",
+    "total",
+    "last round, UTC",
+)
 _ALONE = ("alone", "of (alone)", "total (alone)")
 _WHICH = (
     "epsilon and total hold against everybody who sees no more than sums of clients; alone and total "
@@ -34,8 +45,16 @@ _WHICH = (
     "useful epsilon holds."
 )
 _ROUND = (
-    "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
-)  # fmt: skip
+    "entry",
+    "time, UTC",
+    "data set",
+    "run",
+    "round",
+    "sample rate",
+    "noise multiplier",
+    "steps",
+    "state",
+)
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 

@@ -310,10 +310,20 @@ class Summary(_OfClients):
 
 # Keys that only some runs and clients have, with the default for those that are not written.
 _OF_SOME: dict[str, Any] = {
-    "shares": 1, "epsilon_alone": None, "budget_alone": None, "claimed_epsilon": None,
-    "planned_epsilon": None, "secure_sum": None, "masked": None, "this_run": None, "constant": {},
-    "site_metrics": None, "outcomes": {}, "test_accounts": None, "unheard": 0,
-}  # fmt: skip
+    "shares": 1,
+    "epsilon_alone": None,
+    "budget_alone": None,
+    "claimed_epsilon": None,
+    "planned_epsilon": None,
+    "secure_sum": None,
+    "masked": None,
+    "this_run": None,
+    "constant": {},
+    "site_metrics": None,
+    "outcomes": {},
+    "test_accounts": None,
+    "unheard": 0,
+}
 
 
 def _line(record: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:

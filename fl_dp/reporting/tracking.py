@@ -66,9 +66,12 @@ def numbers_of(report: RoundReport) -> dict[str, float]:
     states = [client.status for client in report.clients.values()]
     spread = report.federation
     spent = {
-        "epsilon": report.epsilon, "delta": report.delta, "epsilon-largest": spread.largest,
-        "epsilon-median": spread.median, "epsilon-least": spread.least,
-    }  # fmt: skip
+        "epsilon": report.epsilon,
+        "delta": report.delta,
+        "epsilon-largest": spread.largest,
+        "epsilon-median": spread.median,
+        "epsilon-least": spread.least,
+    }
     found = {
         **{f"privacy/{name}": value for name, value in spent.items() if report.private},
         "privacy/noise-multiplier": report.noise_multiplier,

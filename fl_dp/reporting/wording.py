@@ -21,8 +21,10 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     for size, unit, part, name in (
-        (_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"),
-    ):  # fmt: skip
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", 1, "s"),
+    ):
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // part} {name}"
     return f"{whole} s"

@@ -41,9 +41,16 @@ def trainer_of(
         return UnprotectedTrainer(model.train(), plan, objective, device=device, randomness=randomness)
     assert axes is not None
     return PrivateTrainer(
-        model.train(), axes, plan, objective, device=device, chooser=chooser, randomness=randomness,
-        recorder=recorder, more_devices=more_devices,
-    )  # fmt: skip
+        model.train(),
+        axes,
+        plan,
+        objective,
+        device=device,
+        chooser=chooser,
+        randomness=randomness,
+        recorder=recorder,
+        more_devices=more_devices,
+    )
 
 
 def take_steps(trainer: Trainer, data: Examples, steps: int, sample_rate: float, at_once: int) -> None:

@@ -38,16 +38,18 @@ def follow(
     _check_privacy(claim, found)
     for name in sorted(known.keys() - clients.keys()):
         found.differs(
-            f"client {clean(name)} is missing", claim.where,
+            f"client {clean(name)} is missing",
+            claim.where,
             "a client that was there once stays in every later report: it was taken out",
-        )  # fmt: skip
+        )
     for name, client in clients.items():
         where, trained, steps = claim.of(name), client.status == "trained", steps_of(client)
         if trained is not bool(steps):
             found.differs(
-                f"{client.status}, with {counted(steps, 'step')} of its own", where,
+                f"{client.status}, with {counted(steps, 'step')} of its own",
+                where,
                 "who trained has taken steps, and paid for them; nobody else has",
-            )  # fmt: skip
+            )
         start = before.get(name, ())
         one = known.setdefault(name, Known(start, start))
         own = _own_charge(client, steps, where, found) if trained and steps and private else ()
@@ -59,9 +61,10 @@ def follow(
         more = missing(merge((*one.shown, *missing(one.least, least))), client.charges)
         if more and private and client.status != "failed":
             found.note(
-                f"the charges grew by {_in_words(more)} beside the round's own", where,
+                f"the charges grew by {_in_words(more)} beside the round's own",
+                where,
                 "paid in another run on the same data, or in a round whose answer was lost",
-            )  # fmt: skip
+            )
         one.least = client.charges if trained else least
         one.shown, one.trained, one.own = client.charges, one.trained + trained, one.own + steps
 
@@ -102,9 +105,10 @@ def _check_privacy(claim: Claim[RoundReport | Summary], found: Found) -> None:
 def _check_steps(client: ClientReport, where: str, found: Found) -> None:
     if client.steps != total_steps(client.charges):
         found.differs(
-            f"{client.steps} steps, and {total_steps(client.charges)} in its charges", where,
+            f"{client.steps} steps, and {total_steps(client.charges)} in its charges",
+            where,
             "the number of steps is that of all charges",
-        )  # fmt: skip
+        )
 
 
 def _check_this_run(client: ClientReport, where: str, paid: Charges, found: Found) -> None:
@@ -112,14 +116,16 @@ def _check_this_run(client: ClientReport, where: str, paid: Charges, found: Foun
     own = client.cost.charges
     if lacking := missing(own, paid):
         found.differs(
-            f"this run's charges lack {_in_words(lacking)}", where,
+            f"this run's charges lack {_in_words(lacking)}",
+            where,
             "steps that this run's rounds have cost are counted as if they had been spent before",
-        )  # fmt: skip
+        )
     if more := missing(client.charges, own):
         found.differs(
-            f"this run's charges hold {_in_words(more)} that no ledger has shown", where,
+            f"this run's charges hold {_in_words(more)} that no ledger has shown",
+            where,
             "what a run has cost is a part of what was spent",
-        )  # fmt: skip
+        )
 
 
 def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) -> None:
@@ -137,16 +143,18 @@ def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) 
         trained = range(known.trained, known.trained + 1 + more)
         if name in rounds and summary.rounds and client.rounds not in trained:
             found.differs(
-                f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl", where,
+                f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl",
+                where,
                 "rounds were taken out, or the count was changed",
-            )  # fmt: skip
+            )
         _check_this_run(client, where, known.paid, found)
         both = merge((*client.before, *client.cost.charges))
         if client.this_run and (twice := missing(client.charges, both)):
             found.differs(
                 f"the charges lack {_in_words(twice)} to hold both what was spent before and this run's",
-                where, "steps are counted twice, or were taken out",
-            )  # fmt: skip
+                where,
+                "steps are counted twice, or were taken out",
+            )
         if summary.private and math.inf > client.epsilon > client.budget * (1 + ROUNDING):
             what = f"epsilon {client.epsilon:.4f} of a budget of {client.budget:g}"
             if known.own:

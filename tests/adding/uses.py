@@ -61,11 +61,21 @@ from fl_dp.verify.check import Evidence, checked
 
 KINDS = {kind: one for kind, one in vars(choices).items() if isinstance(one, choices.Choices)}
 NEW = {
-    "ACCOUNTANTS": "guess", "AGGREGATIONS": "own-trim", "AUGMENTATIONS": "negative", "CHECKS": "some-rounds",
-    "FEATURES": "edges", "LOCAL_ALGORITHMS": "halved", "LOSSES": "hinge", "METRICS": "top-two",
-    "MODELS": "perceptron", "PARTITIONS": "by_label", "RULES": "prelu", "SERVER_OPTIMIZERS": "fedown",
-    "SOURCES": "columns", "TRACKERS": "lines",
-}  # fmt: skip
+    "ACCOUNTANTS": "guess",
+    "AGGREGATIONS": "own-trim",
+    "AUGMENTATIONS": "negative",
+    "CHECKS": "some-rounds",
+    "FEATURES": "edges",
+    "LOCAL_ALGORITHMS": "halved",
+    "LOSSES": "hinge",
+    "METRICS": "top-two",
+    "MODELS": "perceptron",
+    "PARTITIONS": "by_label",
+    "RULES": "prelu",
+    "SERVER_OPTIMIZERS": "fedown",
+    "SOURCES": "columns",
+    "TRACKERS": "lines",
+}
 CPU = torch.device("cpu")
 PLAN = RoundPlan("run", 3, "linear", 1, 40, 1.0, 0.0, 1e-9, 1e3)  # one step, no clipping, hardly any noise
 DATA = TensorData(

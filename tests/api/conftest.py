@@ -45,9 +45,13 @@ def make_run(tmp_path: Path) -> MakeRun:
                 parameter.copy_(torch.randn_like(parameter))
         results.save_model(model.state_dict(), describe(task).to_dict(), private=config.private)
         both = {
-            "private": config.private, "epsilon": 1.5, "federation": FEDERATION, "loss": 0.5,
-            "accuracy": 0.75, "metrics": {"accuracy": 0.75},
-        }  # fmt: skip
+            "private": config.private,
+            "epsilon": 1.5,
+            "federation": FEDERATION,
+            "loss": 0.5,
+            "accuracy": 0.75,
+            "metrics": {"accuracy": 0.75},
+        }
         clients = {"a": client(), "b": client(status="declined")}
         results.append_round(record(1, clients, 2.0, **both).line)
         results.write_summary(summary({"secret-name": client(1.5)}, rounds=1, **both))

@@ -32,8 +32,10 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def data(tmp_path: Path) -> str:
     numbers = np.random.default_rng(0)
-    arrays = {f"x_{split}": numbers.integers(0, 256, (n, 8, 8, 1)).astype(np.uint8)
-              for split, n in (("train", 30), ("test", 70))}  # fmt: skip
+    arrays = {
+        f"x_{split}": numbers.integers(0, 256, (n, 8, 8, 1)).astype(np.uint8)
+        for split, n in (("train", 30), ("test", 70))
+    }
     labels = {"y_train": np.arange(30) % 2, "y_test": np.arange(70) % 2, "classes": ["no", "yes"]}
     np.savez(tmp_path / "images.npz", **arrays, **labels)
     return f"npz:{tmp_path / 'images.npz'}"

@@ -59,8 +59,9 @@ def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
     said = repr(result).splitlines()
     assert said[4:6] == ["  accuracy hidden", "  own-0    0"]  # hidden: of few records
     assert said[12:] == [
-        "  own-7    0.875", "  and 2 of single classes or subgroups: result.rounds has a column for each"
-    ]  # fmt: skip
+        "  own-7    0.875",
+        "  and 2 of single classes or subgroups: result.rounds has a column for each",
+    ]
     monkeypatch.setattr("fl_dp.optional.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"plot\(\) needs the package matplotlib, .*the extra report"):
         result.plot()

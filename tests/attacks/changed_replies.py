@@ -18,14 +18,49 @@ from fl_dp.federation.wire.arrays import encode
 Change = Callable[[Message, random.Random], Message]
 
 FLOATS = [
-    0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e-13, 1e-4, 0.5, 1 - 1e-16,
-    1 + 1e-9, 1e6, 1e7, 1e38, 1e308, -1e308,
-]  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    5e-324,
+    1e-300,
+    1e-13,
+    1e-4,
+    0.5,
+    1 - 1e-16,
+    1 + 1e-9,
+    1e6,
+    1e7,
+    1e38,
+    1e308,
+    -1e308,
+]
 INTEGERS = [0, 1, -1, 2, 63, 2**31, 2**53 + 1, 10**12 + 1, 2**62, 2**63 - 1, -(2**63)]
 TEXTS = [
-    "", "..", ".", "a/b", "\\", "0", "pld", "prv", "x:y", "declined", "failed", "\x00", "\x1b[2J", "\n" * 9,
-    "\u202e", "é" * 400, "proven", "__class__", "{0}", "%s",
-]  # fmt: skip
+    "",
+    "..",
+    ".",
+    "a/b",
+    "\\",
+    "0",
+    "pld",
+    "prv",
+    "x:y",
+    "declined",
+    "failed",
+    "\x00",
+    "\x1b[2J",
+    "\n" * 9,
+    "\u202e",
+    "é" * 400,
+    "proven",
+    "__class__",
+    "{0}",
+    "%s",
+]
 OTHERS = [True, False, b"", b"\x80pickle", [], [0.1], [1, 2, 3], [True], ["0"], [math.nan] * 3]
 SIZES = [0, 1, 65, 1001]
 
@@ -112,11 +147,16 @@ def _record(reply: Message, rng: random.Random) -> Message:
     content = reply.content
     name = rng.choice(sorted(content))
     others = [
-        ConfigRecord({}), MetricRecord({"steps": 1}), ArrayRecord(), ConfigRecord({"group": "1"}),
-        ConfigRecord({"group": 7, "messages": "all"}), ConfigRecord({"group": "1", "messages": [1.5]}),
-        encode({"weight": np.full((2, 3), 1e308)}), encode({"weight": np.full((2, 3), 1e30, np.float64)}),
+        ConfigRecord({}),
+        MetricRecord({"steps": 1}),
+        ArrayRecord(),
+        ConfigRecord({"group": "1"}),
+        ConfigRecord({"group": 7, "messages": "all"}),
+        ConfigRecord({"group": "1", "messages": [1.5]}),
+        encode({"weight": np.full((2, 3), 1e308)}),
+        encode({"weight": np.full((2, 3), 1e30, np.float64)}),
         ConfigRecord({"status": "failed", "reason": "", "budget_exhausted": False}),
-    ]  # fmt: skip
+    ]
     kind = rng.randrange(4)
     if kind == 0:
         del content[name]
@@ -170,10 +210,15 @@ def _forged(was: Array, rng: random.Random) -> Array:
         "shape": [(), (0,), (2**40,), (1, *was.shape), (-1,), tuple(reversed(was.shape)), (2**31, 2**31)],
         "stype": ["", "pickle", "torch.Tensor"],
         "data": [
-            b"", data[:-1], data + b"\0", data[: len(data) // 2], data * 2, b"\x80\x05N.",
+            b"",
+            data[:-1],
+            data + b"\0",
+            data[: len(data) // 2],
+            data * 2,
+            b"\x80\x05N.",
             data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :],
         ],
-    }  # fmt: skip
+    }
     parts[part] = rng.choice(values[part])
     return Array(**parts)
 

@@ -89,9 +89,14 @@ class Link:
     ) -> tuple[Any, Any, dict[str, bytes]]:
         site, known = self.sites[number], asked.metadata
         bearing = Bearing(
-            "f", self.hub.run_id, known.message_type, known.group_id, site.key, known.created_at,
+            "f",
+            self.hub.run_id,
+            known.message_type,
+            known.group_id,
+            site.key,
+            known.created_at,
             known.message_id,
-        )  # fmt: skip
+        )
         if reply.has_content():
             content = signed(reply.content, bearing, self.keys[site.name])
             reply = make_message(metadata=reply.metadata, content=content)

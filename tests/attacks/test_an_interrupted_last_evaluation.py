@@ -34,9 +34,13 @@ class Interrupted(BaseException):
 
 def _serve(folder, grid):
     flat = {
-        "out": str(folder), "rounds": ROUNDS, "noise-multiplier": 2.0, "round-timeout": 0.3, "device": "cpu",
+        "out": str(folder),
+        "rounds": ROUNDS,
+        "noise-multiplier": 2.0,
+        "round-timeout": 0.3,
+        "device": "cpu",
         "accountant": "rdp",
-    }  # fmt: skip
+    }
     app(grid, Context(77, 0, {}, RecordDict(), flat))
 
 

@@ -55,9 +55,13 @@ def mixup(m, x, y):
 
 
 MIXING = (
-    broadcast, divided_by_the_batch, class_weights_of_the_batch, hard_examples_only,
-    standardised_by_the_batch, mixup,
-)  # fmt: skip
+    broadcast,
+    divided_by_the_batch,
+    class_weights_of_the_batch,
+    hard_examples_only,
+    standardised_by_the_batch,
+    mixup,
+)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -21,9 +21,15 @@ SIZE, CLASSES = 20, 3
 RIGHT = np.random.default_rng(1).normal(size=(CLASSES, SIZE)).astype(np.float32)
 START = {"weight": np.zeros((CLASSES, SIZE), np.float32)}
 CONFIG = RunConfig(
-    clients=4, min_clients=4, fit_clients=4, rounds=3, noise_multiplier=2.0, accountant="rdp",
-    round_timeout=0.3, learning_rate=0.5,
-)  # fmt: skip
+    clients=4,
+    min_clients=4,
+    fit_clients=4,
+    rounds=3,
+    noise_multiplier=2.0,
+    accountant="rdp",
+    round_timeout=0.3,
+    learning_rate=0.5,
+)
 
 
 def accuracy(weights):

@@ -29,9 +29,12 @@ LIES = {
     "gross": {"epsilon": 99999.0, "spent": (Entry(0.1, 0.5, 2_000_000),)},
     # noise that is not the run's: a client keeps to its own, so it is never asked
     "mild": {
-        "epsilon": 10.0, "spent": (Entry(0.1, 1.0, 300),), "delta": 0.05, "arithmetic": "steady-rows",
+        "epsilon": 10.0,
+        "spent": (Entry(0.1, 1.0, 300),),
+        "delta": 0.05,
+        "arithmetic": "steady-rows",
     },
-}  # fmt: skip
+}
 FATES = ("stays", "leaves", "is revoked")
 
 

@@ -20,9 +20,15 @@ from fl_dp.records import Entry, Refusal
 
 START = {"bias": np.zeros(3, np.float32), "weight": np.zeros((2, 3), np.float32)}
 CONFIG = RunConfig(
-    clients=3, min_clients=2, fit_clients=3, rounds=2, noise_multiplier=2.0, round_timeout=60.0,
-    accountant="rdp", weights="uniform",
-)  # fmt: skip
+    clients=3,
+    min_clients=2,
+    fit_clients=3,
+    rounds=2,
+    noise_multiplier=2.0,
+    round_timeout=60.0,
+    accountant="rdp",
+    weights="uniform",
+)
 HONEST = np.float32(1)  # what every honest update adds to every weight
 
 

@@ -42,10 +42,16 @@ def push(link: Any, message: Message, tree: ObjectTree) -> Any:
     """Say that the reply to `message` is this tree."""
     known = message.metadata
     said = Metadata(
-        run_id=known.run_id, message_id=tree.object_id, src_node_id=known.dst_node_id, dst_node_id=1,
-        reply_to_message_id=known.message_id, group_id=known.group_id, created_at=known.created_at,
-        ttl=known.ttl, message_type=known.message_type,
-    )  # fmt: skip
+        run_id=known.run_id,
+        message_id=tree.object_id,
+        src_node_id=known.dst_node_id,
+        dst_node_id=1,
+        reply_to_message_id=known.message_id,
+        group_id=known.group_id,
+        created_at=known.created_at,
+        ttl=known.ttl,
+        message_type=known.message_type,
+    )
     bare = message_to_proto(make_message(metadata=said, content=RecordDict()))
     return link._client.PushMessages(
         PushMessagesRequest(node=link._node, messages_list=[bare], message_object_trees=[tree])
@@ -103,9 +109,12 @@ def test_there_is_no_room_for_more_than_a_reply_takes(
     tree = ObjectTree(object_id=hashlib.sha256(content).hexdigest())
     session = push(link, message, tree).session_id
     request = PushObjectRequest(
-        node=link._node, run_id=message.metadata.run_id, session_id=session, object_id=tree.object_id,
+        node=link._node,
+        run_id=message.metadata.run_id,
+        session_id=session,
+        object_id=tree.object_id,
         object_content=content,
-    )  # fmt: skip
+    )
     with pytest.raises(HTTPStatusError) as error:
         link._client.PushObject(request)
     assert error.value.response.status_code == 400

@@ -22,10 +22,18 @@ def noisy(clients: int, dropouts: int, colluders: int) -> tuple[Played, np.ndarr
     sensitivity = BOUND * 1.001 + math.sqrt(NUMBERS) * grid.spacing
     played = Played(
         head(
-            clients, dropouts, NUMBERS, colluders=colluders, max_grad_norm=BOUND, sensitivity=sensitivity,
-            noise_multiplier=SIGMA, spacing=grid.spacing, levels=grid.levels, share_deviation=grid.deviation,
+            clients,
+            dropouts,
+            NUMBERS,
+            colluders=colluders,
+            max_grad_norm=BOUND,
+            sensitivity=sensitivity,
+            noise_multiplier=SIGMA,
+            spacing=grid.spacing,
+            levels=grid.levels,
+            share_deviation=grid.deviation,
         )
-    )  # fmt: skip
+    )
     noise = [DiscreteGaussian(grid.levels, Randomness.system()).take(NUMBERS) for _ in range(clients)]
     clean = [np.rint(one / 2.0**60 * BOUND / grid.spacing).astype(np.int64) for one in played.integers]
     played.integers = [one + other for one, other in zip(clean, noise, strict=True)]

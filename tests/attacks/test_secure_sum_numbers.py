@@ -75,8 +75,10 @@ def test_puppets_that_are_not_in_the_kit(puppets: int) -> None:
     """The server has keys of its own making, well signed, and one honest client among them."""
     played = Played(head(5))
     victim = played.keys[0]
-    everybody = sorted([*played.keys[: 5 - puppets], *(SigningKey.generate() for _ in range(puppets))],
-                       key=lambda key: key.public)  # fmt: skip
+    everybody = sorted(
+        [*played.keys[: 5 - puppets], *(SigningKey.generate() for _ in range(puppets))],
+        key=lambda key: key.public,
+    )
     played.keys, played.names = everybody, [key.public for key in everybody]
     played.server = summing.SecureSum(played.head, dict.fromkeys(played.names, "client"))
     played.advertise()

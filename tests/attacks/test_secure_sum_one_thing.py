@@ -17,11 +17,23 @@ from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, Head, Member, Terms,
 
 VICTIM, COLLUDER = 1, 3
 OTHER: dict[str, Any] = {
-    "run": "other", "server_round": 2, "attempt": "0" * 32, "plan": "0" * 64, "weights": "0" * 64,
-    "max_grad_norm": 1e-6, "sensitivity": 1.1, "noise_multiplier": 1e-6, "spacing": 2.0**-30, "levels": 4,
-    "numbers": 49, "share_deviation": 3.0, "sampler": "other",
-    "dropouts": 0, "colluders": 2, "threshold": 5,
-}  # fmt: skip
+    "run": "other",
+    "server_round": 2,
+    "attempt": "0" * 32,
+    "plan": "0" * 64,
+    "weights": "0" * 64,
+    "max_grad_norm": 1e-6,
+    "sensitivity": 1.1,
+    "noise_multiplier": 1e-6,
+    "spacing": 2.0**-30,
+    "levels": 4,
+    "numbers": 49,
+    "share_deviation": 3.0,
+    "sampler": "other",
+    "dropouts": 0,
+    "colluders": 2,
+    "threshold": 5,
+}
 
 
 def begun(proposed: Head, place: int) -> tuple[Participant, Advertisement, Member]:

@@ -130,10 +130,13 @@ NEW: dict[str, Way] = {
     "as arrays": _arrays,
     "every number in other units": lambda site, frame: site.table(
         frame.assign(
-            age=frame["age"] * 12, pressure=frame["pressure"] * 0.133322, weight=frame["weight"] * 2.20462,
+            age=frame["age"] * 12,
+            pressure=frame["pressure"] * 0.133322,
+            weight=frame["weight"] * 2.20462,
             cholesterol=frame["cholesterol"] * 38.67,
         ),
-        patient=IGNORED, **dict.fromkeys(("age", "pressure", "weight", "cholesterol"), NUMBER),
+        patient=IGNORED,
+        **dict.fromkeys(("age", "pressure", "weight", "cholesterol"), NUMBER),
     ),
     "noise on every number": lambda site, frame: site.table(
         frame.assign(
@@ -147,7 +150,7 @@ NEW: dict[str, Way] = {
     "one row in fifty, among others": lambda site, frame: site.table(
         pd.concat([frame.iloc[::50], patients(2, 588)])
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("way", [*KNOWN, *NEW])
@@ -210,11 +213,22 @@ def test_other_patients_who_are_numbered_alike_are_new(site: Site) -> None:
 
 
 TEXT = " ".join(
-    f"{word}{number}" for word, number in zip(np.random.default_rng(0).choice(
-        ["the patient came with a fever of", "was sent home after days", "pain in the left knee, grade",
-         "no further treatment until week", "blood pressure was measured as"], 800
-    ), np.random.default_rng(1).integers(0, 10**6, 800), strict=True)
-)  # fmt: skip
+    f"{word}{number}"
+    for word, number in zip(
+        np.random.default_rng(0).choice(
+            [
+                "the patient came with a fever of",
+                "was sent home after days",
+                "pain in the left knee, grade",
+                "no further treatment until week",
+                "blood pressure was measured as",
+            ],
+            800,
+        ),
+        np.random.default_rng(1).integers(0, 10**6, 800),
+        strict=True,
+    )
+)
 
 
 def enter_text(site: Site, name: str, text: str, **settings: Any) -> None:
@@ -225,11 +239,15 @@ def enter_text(site: Site, name: str, text: str, **settings: Any) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"tokens": 33}, {"tokens": 40}, {"tokens": 64}, {"tokens": 9},
-        {"tokens": 32, "tokenizer": "words:500"}, {"tokens": 12, "tokenizer": "words:64"},
+        {"tokens": 33},
+        {"tokens": 40},
+        {"tokens": 64},
+        {"tokens": 9},
+        {"tokens": 32, "tokenizer": "words:500"},
+        {"tokens": 12, "tokenizer": "words:64"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_running_text_is_known_by_its_file_whatever_a_record_is(
     site: Site, settings: dict[str, Any]
 ) -> None:

@@ -85,7 +85,7 @@ WEIGHTS = {
     "zero, and sure of a class": lambda w: {
         n: np.array([60.0, 0, 0], a.dtype) if a.ndim == 1 else 0 * a for n, a in w.items()
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)

@@ -56,10 +56,16 @@ def test_more_canaries_than_records_and_none_at_all_are_refused():
 
 def _plan(batch, noise_multiplier=1.0, max_grad_norm=0.5):
     return RoundPlan(
-        run="audit", server_round=1, model="linear", steps=1, expected_batch_size=batch,
-        learning_rate=hostile_learning_rate(batch), momentum=0.0, noise_multiplier=noise_multiplier,
+        run="audit",
+        server_round=1,
+        model="linear",
+        steps=1,
+        expected_batch_size=batch,
+        learning_rate=hostile_learning_rate(batch),
+        momentum=0.0,
+        noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
-    )  # fmt: skip
+    )
 
 
 def test_watched_axes_score_each_step_by_its_likelihood_ratio():

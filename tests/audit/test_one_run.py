@@ -32,14 +32,29 @@ WAYS = [Deployed, Simulated]
 
 def _plan(batch, rate, noise_multiplier, steps=1, momentum=0.0, model="canaries") -> RoundPlan:
     return RoundPlan(
-        run="audit", server_round=1, model=model, steps=steps, expected_batch_size=batch, learning_rate=rate,
-        momentum=momentum, noise_multiplier=noise_multiplier, max_grad_norm=BOUND,
-    )  # fmt: skip
+        run="audit",
+        server_round=1,
+        model=model,
+        steps=steps,
+        expected_batch_size=batch,
+        learning_rate=rate,
+        momentum=momentum,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=BOUND,
+    )
 
 
 def _audit(
-    count, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.0, seed=None, way=Deployed, unit=None,
-) -> AuditReport:  # fmt: skip
+    count,
+    sample_rate,
+    steps,
+    noise_multiplier,
+    rounds=1,
+    momentum=0.0,
+    seed=None,
+    way=Deployed,
+    unit=None,
+) -> AuditReport:
     canaries = GradientCanaries(count, count, BOUND, unit)
     batch = round(sample_rate * count)
     rate = canaries.learning_rate(batch, steps * rounds)

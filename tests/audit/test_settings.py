@@ -26,9 +26,16 @@ def config(**settings):
 def test_a_client_is_audited_at_the_rate_of_its_declared_number(tmp_path):
     (tmp_path / "ours.py").write_text(TASK)
     own = RunConfig(
-        task=str(tmp_path / "ours.py"), clients=1, min_clients=1, fit_clients=1, rounds=1, evaluate="off",
-        noise_multiplier=2.0, expected_batch_size=6, physical_batch_size=6,
-    )  # fmt: skip
+        task=str(tmp_path / "ours.py"),
+        clients=1,
+        min_clients=1,
+        fit_clients=1,
+        rounds=1,
+        evaluate="off",
+        noise_multiplier=2.0,
+        expected_batch_size=6,
+        physical_batch_size=6,
+    )
     assert audit_gradients(own, ONCE, 5).sample_rate == 6 / 24  # of 20 records
 
 

@@ -64,7 +64,11 @@ def test_neither_imports_torch(tmp_path):
         "print('imported', sorted({'torch', 'flwr', 'ray'} & set(sys.modules)))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
+    )
     assert result.stdout.endswith("imported []\n")

@@ -68,5 +68,9 @@ def test_all_keys_are_there_once_and_those_of_a_group_together():
 
 def test_values_as_toml():
     assert [toml_value(one) for one in (True, 'a "b"', 1, 0.5, float("inf"))] == [
-        "true", '"a \\"b\\""', "1", "0.5", "inf",
-    ]  # fmt: skip
+        "true",
+        '"a \\"b\\""',
+        "1",
+        "0.5",
+        "inf",
+    ]

@@ -6,8 +6,12 @@ from fl_dp.config.dependent import dependent_values
 from fl_dp.launch.request import read_config
 
 EQUAL = {
-    "clients": 4, "min-clients": 4, "fit-clients": 4, "expected-batch-size": 64, "physical-batch-size": 64,
-}  # fmt: skip
+    "clients": 4,
+    "min-clients": 4,
+    "fit-clients": 4,
+    "expected-batch-size": 64,
+    "physical-batch-size": 64,
+}
 
 
 @pytest.mark.parametrize(

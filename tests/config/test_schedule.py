@@ -27,9 +27,23 @@ def test_rates_are_those_of_the_formulas():
 
 @pytest.mark.parametrize(
     "schedule",
-    ["", "cosinus", "step", "step:2", "step:0:0.5", "step:x:0.5", "step:2:0", "step:2:1.5", "step:2:nan",
-     "step:-1:0.5", "linear:3", "linear:0", "linear:x", "step:2:0.5:1"],
-)  # fmt: skip
+    [
+        "",
+        "cosinus",
+        "step",
+        "step:2",
+        "step:0:0.5",
+        "step:x:0.5",
+        "step:2:0",
+        "step:2:1.5",
+        "step:2:nan",
+        "step:-1:0.5",
+        "linear:3",
+        "linear:0",
+        "linear:x",
+        "step:2:0.5:1",
+    ],
+)
 def test_what_is_none_is_refused(schedule):
     words = "learning-rate-schedule = .*: expected constant, linear, linear:LAST, cosine or"
     with pytest.raises(ConfigError, match=words):

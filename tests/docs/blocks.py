@@ -16,11 +16,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [
-        ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "benchmarks" / "README.md",
-        *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("README.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("README.md"),
         ROOT / "deploy" / "README.md",
     ]
-)  # fmt: skip
+)
 KINDS = ("run", "checked", "run by", "not run")
 
 _SHELLS = {"bash", "sh", "console", "shell"}

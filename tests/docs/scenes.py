@@ -63,9 +63,15 @@ class Scene:
     def run(self, script: str, code: int = 0) -> str:
         """What the commands print, in one shell; each must end well, the last with `code`."""
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment(),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
         assert done.returncode == code, f"{script}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -108,9 +114,13 @@ def _wards(scene: Scene) -> None:
         inputs = np.random.default_rng(seed).random((200, 4), dtype=np.float32)
         targets, classes = (inputs.sum(axis=1) > 2).astype(np.int64), np.array(["no", "yes"])
         np.savez(
-            folder / f"{name}.npz", x_train=inputs, y_train=targets, x_test=inputs, y_test=targets,
+            folder / f"{name}.npz",
+            x_train=inputs,
+            y_train=targets,
+            x_test=inputs,
+            y_test=targets,
             classes=classes,
-        )  # fmt: skip
+        )
 
 
 def _cells(scene: Scene) -> None:
@@ -128,6 +138,13 @@ def _trained(scene: Scene) -> None:
 
 
 SCENES: dict[str, Callable[[Scene], None]] = {
-    "checkout": _checkout, "first": _checkout, "own-task": _own_task, "python": _python, "people": _people,
-    "schema": _schema, "wards": _wards, "cells": _cells, "trained": _trained,
-}  # fmt: skip
+    "checkout": _checkout,
+    "first": _checkout,
+    "own-task": _own_task,
+    "python": _python,
+    "people": _people,
+    "schema": _schema,
+    "wards": _wards,
+    "cells": _cells,
+    "trained": _trained,
+}

@@ -20,9 +20,14 @@ def started(scene: Scene, folder: str, command: str) -> Iterator["subprocess.Pop
     words = shlex.split(command)
     assert words[0] == "fl-dp"
     process = subprocess.Popen(
-        [scene.folder / ".venv" / "bin" / "fl-dp", *words[1:]], cwd=scene.folder / folder, text=True,
-        env=scene.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [scene.folder / ".venv" / "bin" / "fl-dp", *words[1:]],
+        cwd=scene.folder / folder,
+        text=True,
+        env=scene.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
         yield process
     finally:

@@ -10,11 +10,20 @@ from fl_dp.config.run import MAY_CHANGE
 
 NAMED = re.compile(r"`((?:tests/|(?:[a-z_]+/)*test_)[\w/]*\.py)`")
 PAGES = {  # without RULES, which users do not choose
-    "ACCOUNTANTS": "accounting", "AGGREGATIONS": "strategies", "AUGMENTATIONS": "training",
-    "CHECKS": "verify", "FEATURES": "models", "LOCAL_ALGORITHMS": "strategies", "LOSSES": "training",
-    "METRICS": "training", "MODELS": "models", "PARTITIONS": "data", "SERVER_OPTIMIZERS": "strategies",
-    "SOURCES": "data", "TRACKERS": "running",
-}  # fmt: skip
+    "ACCOUNTANTS": "accounting",
+    "AGGREGATIONS": "strategies",
+    "AUGMENTATIONS": "training",
+    "CHECKS": "verify",
+    "FEATURES": "models",
+    "LOCAL_ALGORITHMS": "strategies",
+    "LOSSES": "training",
+    "METRICS": "training",
+    "MODELS": "models",
+    "PARTITIONS": "data",
+    "SERVER_OPTIMIZERS": "strategies",
+    "SOURCES": "data",
+    "TRACKERS": "running",
+}
 FILES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
 
 

@@ -65,9 +65,12 @@ def _child(theirs: Any, folder: str, rank: int, size: int, work: Callable[..., A
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     dist.init_process_group(
-        "gloo", init_method=f"file://{Path(folder) / 'store'}", rank=rank, world_size=size,
+        "gloo",
+        init_method=f"file://{Path(folder) / 'store'}",
+        rank=rank,
+        world_size=size,
         timeout=timedelta(seconds=30),
-    )  # fmt: skip
+    )
     try:
         found = work(rank, *args)
     except Exception as error:

@@ -206,10 +206,19 @@ def test_equals_one_backward_per_example(case, num_examples, mode):
 
 
 LEFT_TO_THE_FALLBACK = {
-    "repeated over the batch and a longer dimension", "added twice", "taken away", "a left factor",
-    "a left factor with a bias", "a scaled product", "a scaled bias", "transposed and broadcast", "look-up",
-    "written in Python", "instance norm", "batch norm, evaluating",
-}  # fmt: skip
+    "repeated over the batch and a longer dimension",
+    "added twice",
+    "taken away",
+    "a left factor",
+    "a left factor with a bias",
+    "a scaled product",
+    "a scaled bias",
+    "transposed and broadcast",
+    "look-up",
+    "written in Python",
+    "instance norm",
+    "batch norm, evaluating",
+}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,23 +13,47 @@ pytestmark = pytest.mark.usefixtures("exact")
 transformers = pytest.importorskip("transformers")
 
 ENCODER = {
-    "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "intermediate_size": 24, "max_position_embeddings": 20,
-    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
-}  # fmt: skip
+    "vocab_size": 31,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 20,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 DISTILLED = {
-    "vocab_size": 31, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 20,
-    "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0,
-}  # fmt: skip
+    "vocab_size": 31,
+    "dim": 16,
+    "n_layers": 2,
+    "n_heads": 2,
+    "hidden_dim": 24,
+    "max_position_embeddings": 20,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "seq_classif_dropout": 0.0,
+}
 GPT2 = {
-    "vocab_size": 31, "n_positions": 20, "n_embd": 16, "n_layer": 2, "n_head": 2,
-    "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
-    "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
-}  # fmt: skip
+    "vocab_size": 31,
+    "n_positions": 20,
+    "n_embd": 16,
+    "n_layer": 2,
+    "n_head": 2,
+    "resid_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "attn_pdrop": 0.0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
 LLAMA = {
-    "vocab_size": 31, "hidden_size": 16, "intermediate_size": 24,
-    "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-}  # fmt: skip
+    "vocab_size": 31,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
 T5 = {
     "vocab_size": 31,
     "d_model": 16,
@@ -67,7 +91,7 @@ CASES = {
     "GPT-2, tied": ("GPT2LMHeadModel", "GPT2Config", GPT2, _padded),
     "GPT-2, classifying": ("GPT2ForSequenceClassification", "GPT2Config", GPT2, _plain),
     "Llama, grouped queries": ("LlamaForCausalLM", "LlamaConfig", LLAMA, _padded),
-}  # fmt: skip
+}
 
 
 def _model(name: str, config: str, options: dict, attention: str = "sdpa") -> nn.Module:

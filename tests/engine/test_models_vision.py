@@ -26,14 +26,21 @@ def _deterministic(model: nn.Module) -> nn.Module:
 
 def _swin_v2() -> nn.Module:
     return swin_transformer.SwinTransformer(
-        [4, 4], 8, [1, 1], [2, 2], [2, 2], num_classes=3,
-        block=swin_transformer.SwinTransformerBlockV2, downsample_layer=swin_transformer.PatchMergingV2,
-    )  # fmt: skip
+        [4, 4],
+        8,
+        [1, 1],
+        [2, 2],
+        [2, 2],
+        num_classes=3,
+        block=swin_transformer.SwinTransformerBlockV2,
+        downsample_layer=swin_transformer.PatchMergingV2,
+    )
 
 
 TORCHVISION = {
     "convnext": (
-        lambda: models.ConvNeXt([CNBlockConfig(8, 8, 1), CNBlockConfig(8, None, 1)], num_classes=3), 16
+        lambda: models.ConvNeXt([CNBlockConfig(8, 8, 1), CNBlockConfig(8, None, 1)], num_classes=3),
+        16,
     ),
     "densenet": (lambda: models.DenseNet(4, (2, 2), 8, num_classes=3), 32),
     "efficientnet": (lambda: models.get_model("efficientnet_b0", num_classes=3), 32),
@@ -50,7 +57,7 @@ TORCHVISION = {
     "swin": (lambda: models.SwinTransformer([4, 4], 8, [1, 1], [2, 2], [2, 2], num_classes=3), 16),
     "swin v2": (_swin_v2, 16),
     "vit": (lambda: models.VisionTransformer(8, 4, 1, 2, 8, 16, num_classes=3), 8),
-}  # fmt: skip
+}
 
 
 SLOW = {"efficientnet", "googlenet", "mnasnet", "regnet"}

@@ -20,10 +20,14 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 ROWS = 16
 IMAGES = Form((1, 28, 28), 10)
 MODELS = {
-    "linear": IMAGES, "norm-linear": IMAGES, "mlp:16": IMAGES, "tanh-cnn": IMAGES, "lenet-gn": IMAGES,
+    "linear": IMAGES,
+    "norm-linear": IMAGES,
+    "mlp:16": IMAGES,
+    "tanh-cnn": IMAGES,
+    "lenet-gn": IMAGES,
     "cnn1d": Form((64, 3), 4),
     "transformer": Form((12,), 20, "tokens", 20),
-}  # fmt: skip
+}
 
 
 class PassOf:

@@ -20,19 +20,28 @@ MODELS = {
     "two layers": (lambda: nn.Sequential(nn.Linear(785, 65), nn.Tanh(), nn.Linear(65, 10)), (785,)),
     "convolutions": (
         lambda: nn.Sequential(
-            nn.Conv2d(1, 16, 8, 2, padding=2), nn.Tanh(), nn.MaxPool2d(2, 1),
-            nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.Flatten(), nn.Linear(800, 10),
+            nn.Conv2d(1, 16, 8, 2, padding=2),
+            nn.Tanh(),
+            nn.MaxPool2d(2, 1),
+            nn.Conv2d(16, 32, 4, 2),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(800, 10),
         ),
         (1, 28, 28),
     ),
     "group norm": (
         lambda: nn.Sequential(
-            nn.Conv2d(3, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+            nn.Conv2d(3, 16, 3, padding=1),
+            nn.GroupNorm(4, 16),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(16, 10),
         ),
         (3, 32, 32),
     ),
-}  # fmt: skip
+}
 with_mkl = pytest.mark.skipif(
     not torch.backends.mkl.is_available() or "MKL_CBWR" not in os.environ or platform.machine() == "arm64",
     reason="PyTorch without MKL",

@@ -104,8 +104,11 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
         for name, out in outs.items()
     }
     assert {name: one.returncode for name, one in done.items()} == {
-        "first": 0, "second": 3, "own": 0, "after": 3
-    }, [one.stderr for one in done.values()]  # fmt: skip
+        "first": 0,
+        "second": 3,
+        "own": 0,
+        "after": 3,
+    }, [one.stderr for one in done.values()]
     pages = {name: (out / "report.html").read_text() for name, out in outs.items()}
     clients = {name: json.loads((out / "summary.json").read_text())["clients"] for name, out in outs.items()}
     for begun, again, where in (("first", "second", lasting), ("own", "after", outs["own"] / "ledgers")):
@@ -151,9 +154,18 @@ def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path
 def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fl_dp(
-        "run", "--simulate", "--config", str(HERE / "run.toml"), "--out", str(out), "--set", "test=own",
-        "--set", "site-metrics=true", cwd=HERE.parents[1],
-    )  # fmt: skip
+        "run",
+        "--simulate",
+        "--config",
+        str(HERE / "run.toml"),
+        "--out",
+        str(out),
+        "--set",
+        "test=own",
+        "--set",
+        "site-metrics=true",
+        cwd=HERE.parents[1],
+    )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
     assert ["site_metrics" in line for line in lines] == [False, False, True]

@@ -26,8 +26,13 @@ def test_it_is_kept_without_outputs() -> None:
 def test_its_cells_do_what_they_show(tmp_path: Path) -> None:
     script = "\n\n".join([*cells(), "print(result.status, plain.private, len(result.rounds))"])
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "completed False 5"

@@ -13,16 +13,27 @@ from fl_dp.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [  # two learning rates, on digits unless more words say otherwise
-    str(ROOT / "examples/sweep/sweep.py"), "--config", str(ROOT / "configs/digits.toml"),
-    "--vary", "learning-rate = [0.5, 1.0]", "--vary", "rounds = [1]", "--out", "out",
-]  # fmt: skip
+    str(ROOT / "examples/sweep/sweep.py"),
+    "--config",
+    str(ROOT / "configs/digits.toml"),
+    "--vary",
+    "learning-rate = [0.5, 1.0]",
+    "--vary",
+    "rounds = [1]",
+    "--out",
+    "out",
+]
 
 
 def swept(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *COMMAND, *words],
-        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,14 +41,22 @@ def swept(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     [
         (["--vary", "data = ['csv:a.csv']", "--vary", "schema = ['a.toml']"], "csv:a.csv is private"),
         (
-            ["--vary", "data = ['csv:a.csv']", "--vary", "schema = ['a.toml']", "--vary", "privacy = ['off']",
-             "--ledger", "ledger"],
+            [
+                "--vary",
+                "data = ['csv:a.csv']",
+                "--vary",
+                "schema = ['a.toml']",
+                "--vary",
+                "privacy = ['off']",
+                "--ledger",
+                "ledger",
+            ],
             "all runs need privacy",
         ),
         (["--ledger", "ledger", "--seeds", "0", "1"], "give one seed"),
         (["--vary", "learning-rat = [1]"], "did you mean learning-rate"),
     ],
-)  # fmt: skip
+)
 def test_what_private_records_forbid_is_refused_before_the_first_run(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

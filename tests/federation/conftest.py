@@ -94,9 +94,15 @@ class FakeClient:
 
     def profile(self) -> ClientProfile:
         return ClientProfile(
-            self.name, self.public_size, self.epsilon, self.delta, self.spent, "rdp",
-            arithmetic=self.arithmetic, allow_secure_sum=True,
-        )  # fmt: skip
+            self.name,
+            self.public_size,
+            self.epsilon,
+            self.delta,
+            self.spent,
+            "rdp",
+            arithmetic=self.arithmetic,
+            allow_secure_sum=True,
+        )
 
     def _mishap(self, message: Message, mishap: Any) -> Message | None:
         if mishap is None:
@@ -135,9 +141,12 @@ class RealClient(Site):
         folder.mkdir()
         self.ledger, self.data = folder / "ledger.sqlite", folder / "data.npz"
         own = {
-            "client": folder.name, "data": f"npz:{self.data}", "num-partitions": 1, "public-size": 100,
+            "client": folder.name,
+            "data": f"npz:{self.data}",
+            "num-partitions": 1,
+            "public-size": 100,
             "epsilon": 2.0,
-        }  # fmt: skip
+        }
         super().__init__(folder, **own | settings)
         x = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
         self.give(x, np.arange(100) % 3)

@@ -15,9 +15,15 @@ from fl_dp.training.trainer import as_arrays, trainable
 
 START = {"weight": np.zeros(3, np.float32)}
 CONFIG = RunConfig(
-    clients=2, min_clients=1, fit_clients=2, rounds=3, noise_multiplier=2.0, expected_batch_size=64,
-    physical_batch_size="auto", round_timeout=60.0,
-)  # fmt: skip
+    clients=2,
+    min_clients=1,
+    fit_clients=2,
+    rounds=3,
+    noise_multiplier=2.0,
+    expected_batch_size=64,
+    physical_batch_size="auto",
+    round_timeout=60.0,
+)
 
 
 def run(nodes, fakes, config=CONFIG, start=START, on_round=lambda report: None):

@@ -52,9 +52,18 @@ def check(
     model = new_model(task)
     load_start(model, own.start)
     plan = RoundPlan(
-        "run", 1, common_name(own.model), 2, 20, 0.5, 0.0, 3.0, 1.0,
-        task=task_identity(own), trained=own.trained,
-    )  # fmt: skip
+        "run",
+        1,
+        common_name(own.model),
+        2,
+        20,
+        0.5,
+        0.0,
+        3.0,
+        1.0,
+        task=task_identity(own),
+        trained=own.trained,
+    )
     client = real_client("site", **{key.replace("_", "-"): value for key, value in settings.items()})
     answer, sent = client.train(plan, model=model), as_arrays(trainable(model))
     assert answer.arrays.keys() == sent.keys() == (names or sent.keys())
@@ -77,9 +86,11 @@ def test_code_of_ones_own(real_client: Any, records: Path, monkeypatch: pytest.M
 def test_adapters_and_a_head(real_client: Any, records: Path) -> None:
     pytest.importorskip("peft")
     settings = {
-        "data": f"npz:{records}/numbers.npz", "model": "mlp:8", "lora": "2:1",
+        "data": f"npz:{records}/numbers.npz",
+        "model": "mlp:8",
+        "lora": "2:1",
         "trainable": "3.*",
-    }  # fmt: skip
+    }
     names = {"1.lora_A.default.weight", "1.lora_B.default.weight", "3.weight", "3.bias"}
     check(real_client, settings, names=names)
 

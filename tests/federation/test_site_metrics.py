@@ -35,10 +35,16 @@ SHARE = {"test": 0.5, "public-size": "auto", "evaluate-epsilon": 50.0, "delta": 
 
 def config(**changes):
     values = {
-        "clients": 3, "min_clients": 3, "fit_clients": 3, "rounds": 3, "noise_multiplier": 8.0,
-        "expected_batch_size": 30, "physical_batch_size": "auto", "round_timeout": 60.0,
+        "clients": 3,
+        "min_clients": 3,
+        "fit_clients": 3,
+        "rounds": 3,
+        "noise_multiplier": 8.0,
+        "expected_batch_size": 30,
+        "physical_batch_size": "auto",
+        "round_timeout": 60.0,
         "site_metrics": True,
-    }  # fmt: skip
+    }
     return RunConfig(**{**values, **changes})
 
 
@@ -130,9 +136,15 @@ def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fak
     assert ("at most" in round_line(strategy.reports[-1], 3)) is bool(unheard)
     if 2 in lost:  # nobody had heard of its account
         assert first["sites"]["a"] | {"reason": ""} == {
-            "status": "failed", "reason": "", "epsilon": 50.0, "delta": 1e-5, "budget": 50.0,
-            "accountant": one["accountant"], "charges": [], "unheard": 1,
-        }  # fmt: skip
+            "status": "failed",
+            "reason": "",
+            "epsilon": 50.0,
+            "delta": 1e-5,
+            "budget": 50.0,
+            "accountant": one["accountant"],
+            "charges": [],
+            "unheard": 1,
+        }
     assert last["sites"]["b"] == {"status": "declined", "reason": "no"}
 
 
@@ -174,8 +186,10 @@ def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
     assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 3
     last = of_sites(strategy.reports[-1])
     assert {name: one["status"] for name, one in last["sites"].items()} == {
-        "a": "evaluated", "b": "evaluated", "c": "declined",
-    }  # fmt: skip
+        "a": "evaluated",
+        "b": "evaluated",
+        "c": "declined",
+    }
     assert "declares no test records" in last["sites"]["c"]["reason"]
     (charge,) = last["sites"]["a"]["charges"]
     assert charge["steps"] == 1
@@ -294,7 +308,7 @@ def test_histograms_and_the_variances_of_their_noise_add_up():
         ({"strategy": "x.py:F"}, "strategy = "),
         ({"aggregation": "secure"}, "site-metrics = True: expected false, .*fl-dp client --evaluate"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_accounted_for_is_refused_by_name(changes, words):
     with pytest.raises(ConfigError, match=words):
         config(**changes)

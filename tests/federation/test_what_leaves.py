@@ -118,9 +118,15 @@ def test_the_servers_log_and_reports_tell_nothing_of_the_records(real_client, fa
 
     monkeypatch.setattr(private.PrivateTrainer, "step", fail_after_a_round)
     config = RunConfig(
-        clients=3, min_clients=3, fit_clients=3, rounds=2, noise_multiplier=8.0, expected_batch_size=50,
-        physical_batch_size="auto", round_timeout=60.0,
-    )  # fmt: skip
+        clients=3,
+        min_clients=3,
+        fit_clients=3,
+        rounds=2,
+        noise_multiplier=8.0,
+        expected_batch_size=50,
+        physical_batch_size="auto",
+        round_timeout=60.0,
+    )
     start = state_arrays(clients[0].model)
     strategy = PrivateStrategy(config, "run-1", specs(start), lambda report: None)
     with caplog.at_level(logging.DEBUG):

@@ -26,9 +26,17 @@ MARK = "NOT PRIVATE"
 PLAN = RoundPlan("run-1", 1, "linear", 4, 10, 0.5, 0.0, 0.0, 1.0, private=False)
 ALLOWED = {"allow-unprotected": True}
 OFF = RunConfig(
-    clients=2, min_clients=1, fit_clients=2, rounds=2, privacy="off", model="linear", expected_batch_size=10,
-    physical_batch_size="auto", local_epochs=0.3, round_timeout=60.0,
-)  # fmt: skip
+    clients=2,
+    min_clients=1,
+    fit_clients=2,
+    rounds=2,
+    privacy="off",
+    model="linear",
+    expected_batch_size=10,
+    physical_batch_size="auto",
+    local_epochs=0.3,
+    round_timeout=60.0,
+)
 
 
 def run(nodes, fakes, start, config=OFF):
@@ -141,10 +149,19 @@ def serve(tmp_path, fakes, nodes, **changes):
     x = np.random.default_rng(1).normal(size=(30, 4)).astype(np.float32)
     np.savez(data, x_test=x, y_test=np.arange(30) % 3, classes=["a", "b", "c"])
     flat = {
-        "out": str(tmp_path / "out"), "data": f"npz:{data}", "model": "linear", "rounds": 2, "device": "cpu",
-        "expected-batch-size": 10, "physical-batch-size": 5, "round-timeout": 60.0, "local-epochs": 0.3,
-        "noise-multiplier": 2.0, "accountant": "rdp", **changes,
-    }  # fmt: skip
+        "out": str(tmp_path / "out"),
+        "data": f"npz:{data}",
+        "model": "linear",
+        "rounds": 2,
+        "device": "cpu",
+        "expected-batch-size": 10,
+        "physical-batch-size": 5,
+        "round-timeout": 60.0,
+        "local-epochs": 0.3,
+        "noise-multiplier": 2.0,
+        "accountant": "rdp",
+        **changes,
+    }
     app(fakes.Grid(dict(enumerate(nodes, 1))), Context(77, 0, {}, RecordDict(), flat))
     return Path(flat["out"])
 

@@ -100,11 +100,16 @@ def test_another_roster_than_the_next_is_refused(made: Made, changes: dict[str, 
 @pytest.mark.parametrize(
     "content",
     [
-        "", "{}", "[]", "7", '{"authority": 1, "federation": "a", "serial": 1}', "[" * 60000,
+        "",
+        "{}",
+        "[]",
+        "7",
+        '{"authority": 1, "federation": "a", "serial": 1}',
+        "[" * 60000,
         json.dumps({"authority": "0" * 64, "federation": "..", "serial": 1}),
         json.dumps({"authority": "0" * 64, "federation": "hospitals", "serial": "1"}),
     ],
-)  # fmt: skip
+)
 def test_damaged_trust_is_no_trust(content: str, made: Made) -> None:
     path = made.kit("north") / "trusted.json"
     path.write_text(content)

@@ -169,12 +169,31 @@ def test_addresses(address: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "", "9092", ":9092", "host:", "host:0", "host:65536", "host:\u0662", "host:" + "9" * 5000, "::1:9092",
-        "[::1:9092", "::1]:9092", "[10.0.0.7]:9092", "[host]:9092", "user@host:9092", "host/path:9092",
-        "a b:9092", "host\n:9092", "999.1.1.1:9092", "1.2.3:9092", "h\u00f6st:9092", "a..b:9092",
-        "https://host:9092", "[fe80::1%eth0/x]:9092",
+        "",
+        "9092",
+        ":9092",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:\u0662",
+        "host:" + "9" * 5000,
+        "::1:9092",
+        "[::1:9092",
+        "::1]:9092",
+        "[10.0.0.7]:9092",
+        "[host]:9092",
+        "user@host:9092",
+        "host/path:9092",
+        "a b:9092",
+        "host\n:9092",
+        "999.1.1.1:9092",
+        "1.2.3:9092",
+        "h\u00f6st:9092",
+        "a..b:9092",
+        "https://host:9092",
+        "[fe80::1%eth0/x]:9092",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(ConfigError, match="expected HOST:PORT"):
         split_address(address, "addresses")

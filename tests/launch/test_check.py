@@ -114,8 +114,10 @@ def test_several_mistakes_are_told_at_once(tmp_path, capsys):
     found = checked(config, out=tmp_path / "old")
     assert found.exit_code == ExitCode.USAGE
     assert [one.partition(":")[0].partition(" = ")[0] for one in found.problems] == [
-        f"--out {tmp_path}/old", "device", "partition",
-    ]  # fmt: skip
+        f"--out {tmp_path}/old",
+        "device",
+        "partition",
+    ]
     out = said(found, capsys)
     assert out.count("wrong: ") == 3
     assert out.endswith("\nit would not start\n")
@@ -160,8 +162,10 @@ def test_of_many_clients_the_largest_median_and_least_are_shown(capsys):
     config = replace(CONFIG, clients=12, min_clients=3, fit_clients=3, partition="linear")
     out = said(checked(config), capsys)
     assert [line.split(" ")[0] for line in out.splitlines() if " (" in line[:14]] == [
-        "largest", "median", "least",
-    ]  # fmt: skip
+        "largest",
+        "median",
+        "least",
+    ]
     assert "if chosen in every round" in " ".join(out.split())
     assert "on average a client is chosen in 0.5 of 2 rounds" in out
 
@@ -209,8 +213,10 @@ def test_all_that_training_would_refuse_of_a_task_is_told(tmp_path):
     (tmp_path / "normed.py").write_text(f'{norms}\n    metrics = ("mae",)\n')
     found = checked(replace(CONFIG, task="normed.py"))
     assert [one.partition(": ")[0] for one in found.problems] == [
-        "metrics", "model, layer 1", "model, layer 2",
-    ]  # fmt: skip
+        "metrics",
+        "model, layer 1",
+        "model, layer 2",
+    ]
     assert "replace it by a group norm" in found.problems[1]
     assert "300 records, numbers of shape (4,) to 3 classes" in found.notes
 

@@ -44,8 +44,10 @@ def test_how_each_client_ended_is_told_and_one_that_was_asked_to_logs_no_failure
     assert (warm.returncode, said) == (0, "")
     events = json_lines(tmp_path / "events.jsonl")
     assert {event["client"]: event["words"] for event in events if event["what"] == "ended"} == {
-        "0": "stopped (signal 9)", "1": "stopped (exit code 3)", "2": "stopped (exit code 0)",
-    }  # fmt: skip
+        "0": "stopped (signal 9)",
+        "1": "stopped (exit code 3)",
+        "2": "stopped (exit code 0)",
+    }
 
 
 def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path):
@@ -93,8 +95,12 @@ def test_after_the_imports_a_round_imports_nothing_that_takes_time(tmp_path):
     env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(ROUND)],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     new = json.loads(done.stdout)
     assert {name.partition(".")[0] for name in new} <= {"torch", "fl_dp"}  # a choice is a file

@@ -16,8 +16,12 @@ def test_every_client_has_its_part_and_all_one_ledger(tmp_path):
 
 def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path):
     announced = {
-        "max_grad_norm": 0.7, "epsilon": 2.0, "delta": 1e-6, "accountant": "rdp", "arithmetic": "proven",
-    }  # fmt: skip
+        "max_grad_norm": 0.7,
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "accountant": "rdp",
+        "arithmetic": "proven",
+    }
     run = RunConfig(noise_multiplier=1.5, **announced)
     config = client_config(run, 0, tmp_path)
     assert {name: getattr(config, name) for name in announced} == announced

@@ -52,8 +52,13 @@ def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, f
     }
     done = subprocess.run(
         [bin_folder / "flwr", "run", ".", "--stream"],
-        cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+        cwd=clone,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     summaries = list((clone / "runs").glob("*/summary.json"))
     assert len(summaries) == 1, done.stdout + done.stderr
     summary = json.loads(summaries[0].read_text())

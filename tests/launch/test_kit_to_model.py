@@ -40,9 +40,12 @@ class Machines:
     def _settings(self, machine: str) -> dict[str, object]:
         home = self.folder / machine
         env = {
-            **os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"),
-            "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1",
-        }  # fmt: skip
+            **os.environ,
+            "HOME": str(home),
+            "XDG_STATE_HOME": str(home / "state"),
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+        }
         return {"cwd": home, "env": env, "stdin": subprocess.DEVNULL}
 
     def run(self, machine: str, command: str, *more: str) -> str:
@@ -57,9 +60,11 @@ class Machines:
         """The page's command as a process; what it says goes to the machine's `console`."""
         with (self.folder / machine / "console").open("ab") as console:
             process = subprocess.Popen(
-                [*MAIN, *shlex.split(command)[1:]], stdout=console, stderr=console,
+                [*MAIN, *shlex.split(command)[1:]],
+                stdout=console,
+                stderr=console,
                 **self._settings(machine),
-            )  # fmt: skip
+            )
         self.started.append(process)
         return process
 

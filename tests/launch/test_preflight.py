@@ -213,9 +213,14 @@ class Ours(Task):
 def test_who_is_at_several_clients_is_refused(tmp_path):
     (tmp_path / "ours.py").write_text(AT_TWO_SITES)
     config = RunConfig(
-        task=str(tmp_path / "ours.py"), partition="by:site", unit="person:who", records_per_person=1,
-        expected_batch_size=4, physical_batch_size=4, evaluate="off",
-    )  # fmt: skip
+        task=str(tmp_path / "ours.py"),
+        partition="by:site",
+        unit="person:who",
+        records_per_person=1,
+        expected_batch_size=4,
+        physical_batch_size=4,
+        evaluate="off",
+    )
     with pytest.raises(DataError, match=r"at up to 2 clients, whose epsilons would add up"):
         split(config)
     split(replace(config, unit="record", records_per_person=0))
@@ -303,9 +308,12 @@ def test_files_by_names_are_told_what_one_machine_calls_its_clients(tmp_path: Pa
 
 NO_FILE = ["--set", "data=csv:none.csv"]
 COMMANDS = [
-    ["run", *NO_FILE], ["check", *NO_FILE], ["check", "--server", *NO_FILE], ["server", *NO_FILE],
+    ["run", *NO_FILE],
+    ["check", *NO_FILE],
+    ["check", "--server", *NO_FILE],
+    ["server", *NO_FILE],
     ["client", "--data", "csv:none.csv"],
-]  # fmt: skip
+]
 SAID = """
 import sys
 from fl_dp.cli.common import run_command
@@ -318,8 +326,11 @@ for words in {commands}:
 def test_a_missing_file_is_said_before_torch_is_imported(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", SAID.format(commands=COMMANDS)],
-        cwd=tmp_path, env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert ended.stdout.splitlines().count("2 False") == len(COMMANDS), ended.stderr
     assert (ended.stdout + ended.stderr).count("none.csv: no such file") == len(COMMANDS)

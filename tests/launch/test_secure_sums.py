@@ -51,9 +51,11 @@ def run(folder: Path, killed_at: str = "") -> tuple[dict, list[dict]]:
     (folder / "killer" / "sitecustomize.py").write_text(KILLER)
     paths = [str(folder / "killer"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     env = {
-        **os.environ, "XDG_STATE_HOME": str(folder / "state"), "KILLED_AT": killed_at,
+        **os.environ,
+        "XDG_STATE_HOME": str(folder / "state"),
+        "KILLED_AT": killed_at,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }  # fmt: skip
+    }
     settings = ("aggregation=secure:1",)
     ended = fl_dp("run", "--out", str(folder / "run"), "5", "4", "5", "2", settings=settings, env=env)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -41,17 +41,32 @@ def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
     settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
     kit = loopback_site(keys, "north")
     code = module.run_client(
-        settings, kit, "127.0.0.1:1", [], said.append,
-        folder=tmp_path / "own", once=True, at_the_end=lambda: "nothing was trained here",
-    )  # fmt: skip
+        settings,
+        kit,
+        "127.0.0.1:1",
+        [],
+        said.append,
+        folder=tmp_path / "own",
+        once=True,
+        at_the_end=lambda: "nothing was trained here",
+    )
     assert code == ExitCode.TRAINED
     assert said[-2:] == ["joined the server", "the run is over; nothing was trained here"]
 
 
 LINE = Line(
-    event="trained", at="2026-01-31T12:00:00", client="north", run="r", round=3, steps=12,
-    before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7,
-)  # fmt: skip
+    event="trained",
+    at="2026-01-31T12:00:00",
+    client="north",
+    run="r",
+    round=3,
+    steps=12,
+    before=0.404,
+    after=0.5101,
+    budget=2.0,
+    seconds=0.81,
+    process=7,
+)
 
 
 @pytest.fixture

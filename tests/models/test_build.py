@@ -59,10 +59,14 @@ TEXT, NEXT = Form((16,), 2, vocabulary=50), Form((16,), 50, "tokens", vocabulary
 @pytest.mark.parametrize(
     ("form", "named"),
     [
-        (TABLE, {"linear", "mlp"}), (WINDOW, {"cnn1d", "linear", "mlp"}), (IMAGE, {"linear", "mlp"}),
-        (CUBE, {"linear", "mlp"}), (TEXT, {"transformer"}), (NEXT, {"transformer"}),
+        (TABLE, {"linear", "mlp"}),
+        (WINDOW, {"cnn1d", "linear", "mlp"}),
+        (IMAGE, {"linear", "mlp"}),
+        (CUBE, {"linear", "mlp"}),
+        (TEXT, {"transformer"}),
+        (NEXT, {"transformer"}),
     ],
-)  # fmt: skip
+)
 def test_each_model_that_is_named_fits(form: Form, named: set[str]) -> None:
     assert set(re.findall("linear|mlp|cnn1d|transformer", remedy(form).lower())) == named
     for name in named:

@@ -69,9 +69,17 @@ def test_automatic_clipping_in_any_style_with_gradient_accumulation(style, only_
     }[style]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     engine = PrivacyEngine(  # was: with clipping_mode="MixOpt", origin_params=None, and without max_grad_norm
-        model, batch_size=BATCH, sample_size=RECORDS, epochs=2, target_epsilon=2, clipping="automatic",
-        generator=torch.Generator().manual_seed(4), accounting_mode="rdp", origin_params=None, **options,
-    )  # fmt: skip
+        model,
+        batch_size=BATCH,
+        sample_size=RECORDS,
+        epochs=2,
+        target_epsilon=2,
+        clipping="automatic",
+        generator=torch.Generator().manual_seed(4),
+        accounting_mode="rdp",
+        origin_params=None,
+        **options,
+    )
     engine.attach(optimizer)
     by_hand = torch.optim.SGD(twin.model.parameters(), lr=0.05)
     kept = []

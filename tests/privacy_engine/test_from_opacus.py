@@ -64,9 +64,14 @@ def test_make_private_batch_memory_manager_and_learning_rates():
     model, optimizer, scheduler, data = setting()
     twin = Twin(model)
     engine = PrivacyEngine(  # was: engine.make_private(module=, optimizer=, data_loader=, ...)
-        module=model, batch_size=BATCH, sample_size=RECORDS, noise_multiplier=1.1, max_grad_norm=0.3,
-        accountant="rdp", generator=torch.Generator().manual_seed(4),
-    )  # fmt: skip
+        module=model,
+        batch_size=BATCH,
+        sample_size=RECORDS,
+        noise_multiplier=1.1,
+        max_grad_norm=0.3,
+        accountant="rdp",
+        generator=torch.Generator().manual_seed(4),
+    )
     sampler = sampler_of()
     engine.attach(optimizer, sampler=sampler)
     drawn = train(model, optimizer, scheduler, data, sampler)
@@ -83,9 +88,14 @@ def test_a_schedule_of_noise_and_bounds_is_an_engine_for_each_epoch_and_costs_wh
     sampler, drawn = sampler_of(each), []
     for epoch in range(EPOCHS):
         engine = PrivacyEngine(
-            model, batch_size=BATCH, sample_size=RECORDS, noise_multiplier=1.2 * 0.9**epoch,
-            max_grad_norm=0.3 * 0.5**epoch, accountant="rdp", generator=generator,
-        )  # fmt: skip
+            model,
+            batch_size=BATCH,
+            sample_size=RECORDS,
+            noise_multiplier=1.2 * 0.9**epoch,
+            max_grad_norm=0.3 * 0.5**epoch,
+            accountant="rdp",
+            generator=generator,
+        )
         engine.attach(optimizer, sampler=sampler)
         drawn += train(model, optimizer, scheduler, data, sampler)
         engine.detach()
@@ -185,11 +195,12 @@ def test_a_method_of_opacus_is_no_attribute_and_the_error_names_what_to_call(nam
     [
         (small_model(), {}, "expected a torch.optim optimizer, not Sequential"),
         (
-            torch.optim.SGD(small_model().parameters()), {"sampler": DataLoader([0])},
+            torch.optim.SGD(small_model().parameters()),
+            {"sampler": DataLoader([0])},
             "a fl_dp.PoissonSampler, not DataLoader; .* batch_sampler=sampler",
         ),
     ],
-)  # fmt: skip
+)
 def test_attach_refuses_what_is_no_optimizer_or_no_sampler(given, options, words):
     with pytest.raises(ConfigError, match=words):
         small_engine(small_model(), noise_multiplier=1.0).attach(given, **options)

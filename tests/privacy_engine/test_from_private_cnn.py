@@ -82,9 +82,14 @@ def test_with_a_sampler_in_the_loader_s_place_every_step_is_seen():
 def test_its_budget_is_kept_after_all_its_steps_and_one_part_of_the_noise_is_told():
     net, optimizer, data = setting()
     engine = PrivacyEngine(
-        net, batch_size=BATCH, sample_size=RECORDS, epochs=2, max_grad_norm=0.1, target_epsilon=3,
+        net,
+        batch_size=BATCH,
+        sample_size=RECORDS,
+        epochs=2,
+        max_grad_norm=0.1,
+        target_epsilon=3,
         accounting_mode="rdp_cks",
-    )  # fmt: skip
+    )
     engine.attach(optimizer)
     for _ in range(2):
         for inputs, targets in DataLoader(data, batch_size=BATCH, shuffle=True, drop_last=True):

@@ -39,9 +39,13 @@ def test_two_ranks_train_the_same_bits_as_one_and_each_pass_is_on_one_of_them():
 
 def test_the_price_is_that_of_one_process_and_sampling_is_seen():
     one_process = PrivacyEngine(
-        small_model(), batch_size=EXPECTED, sample_size=RECORDS, noise_multiplier=1.0, max_grad_norm=BOUND,
+        small_model(),
+        batch_size=EXPECTED,
+        sample_size=RECORDS,
+        noise_multiplier=1.0,
+        max_grad_norm=BOUND,
         accountant="rdp",
-    )  # fmt: skip
+    )
     with pytest.warns(AssumedSamplingWarning):
         expected = one_process.get_privacy_spent(steps=3).epsilon
     for rank in trained(2):
@@ -116,11 +120,17 @@ def test_a_rank_that_ends_ends_the_step_of_the_others_without_a_release(where, c
 @pytest.mark.slow
 def test_ranks_that_differ_from_the_start_are_refused_on_all_of_them():
     words = {
-        "bound": "the engine's settings", "multiplier": "the engine's settings",
-        "kernels": "the engine's settings", "type": "the parameters, the weights", "weights": "the weights",
-        "threads": "torch and the device", "precision": "torch and the device", "physical": "the sampler",
-        "position": "the sampler", "rate": "the optimizer",
-    }  # fmt: skip
+        "bound": "the engine's settings",
+        "multiplier": "the engine's settings",
+        "kernels": "the engine's settings",
+        "type": "the parameters, the weights",
+        "weights": "the weights",
+        "threads": "torch and the device",
+        "precision": "torch and the device",
+        "physical": "the sampler",
+        "position": "the sampler",
+        "rate": "the optimizer",
+    }
     for found in on_ranks(2, rank_work.differ_from_the_start):
         assert found.pop("none") is None
         assert found.keys() == words.keys()
@@ -184,9 +194,12 @@ def test_a_draw_of_more_records_than_were_foreseen_is_counted_and_refused():
 @pytest.mark.slow
 def test_what_ranks_cannot_be_combined_with():
     words = [
-        "leave out generator=", "expected 'all' or a process group", "Several ranks must make the same draws",
-        "noise_multiplier=0", "in the middle of a logical batch",
-    ]  # fmt: skip
+        "leave out generator=",
+        "expected 'all' or a process group",
+        "Several ranks must make the same draws",
+        "noise_multiplier=0",
+        "in the middle of a logical batch",
+    ]
     (found,) = on_ranks(1, rank_work.refusals)
     assert found.pop() is None, "a group of the user's"
     for error, expected in zip(found, words, strict=True):

@@ -112,11 +112,18 @@ def test_no_line_is_wider_than_80_columns_and_no_head_is_cut():
     part = Cost(charges=(Entry(0.1, 1.0, 10**9),), epsilon=1e12, claimed_epsilon=1e12, epsilon_alone=12.5)
     clients = {
         f"hospital {k} of a name that is long": budget(
-            1e12, budget=1e6, steps=10**9, rounds_left=10**6, status="declined",
-            reason=f"why {k} " + "x" * 100, retired=3, epsilon_alone=15.25, this_run=part,
+            1e12,
+            budget=1e6,
+            steps=10**9,
+            rounds_left=10**6,
+            status="declined",
+            reason=f"why {k} " + "x" * 100,
+            retired=3,
+            epsilon_alone=15.25,
+            this_run=part,
         )
         for k in range(3000)
-    }  # fmt: skip
+    }
     for terminal in (False, True):
         text = printed(clients, width=80, force_terminal=terminal, color_system=None)
         assert max(map(len, text.splitlines())) <= 80

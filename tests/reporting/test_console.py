@@ -43,13 +43,21 @@ def wide(**changes):
         for k in range(3000)
     }
     federation = FederationBudget(
-        largest=1.0, median=1.0, least=1.0, accountants=("pld", "rdp"), running_out=tuple(clients),
-        unit="person", epsilon_alone=1234.5,
-    )  # fmt: skip
+        largest=1.0,
+        median=1.0,
+        least=1.0,
+        accountants=("pld", "rdp"),
+        running_out=tuple(clients),
+        unit="person",
+        epsilon_alone=1234.5,
+    )
     changed = {
-        "epsilon": math.inf, "loss": 1.2345e37, "lost": "because " * 40 + "x" * 200,
-        "metrics": {"mean absolute error of a very long name": 123456789.0}, **changes,
-    }  # fmt: skip
+        "epsilon": math.inf,
+        "loss": 1.2345e37,
+        "lost": "because " * 40 + "x" * 200,
+        "metrics": {"mean absolute error of a very long name": 123456789.0},
+        **changes,
+    }
     return record(99999, clients, 86400.0, federation, **changed)
 
 
@@ -118,12 +126,28 @@ def test_what_the_line_says_of_other_rounds(changes, words):
 @pytest.mark.parametrize(
     ("epsilon", "text"),
     [
-        (1.1, "1.10"), (1.84, "1.84"), (1.8400001, "1.85"), (0.0, "0.00"), (2.995, "3.00"), (3, "3.00"),
-        (0.1, "0.10"), (0.101, "0.11"), (0.0999, "0.100"), (0.013, "0.013"), (0.0131, "0.014"),
-        (0.001, "0.0010"), (0.0009911, "0.00100"), (1e-4, "0.00010"), (9.91e-5, "1.0e-4"), (1e-9, "1.0e-9"),
-        (1.01e-9, "1.1e-9"), (5e-324, "5.0e-324"), (float("inf"), "inf"), (None, "inf"),
+        (1.1, "1.10"),
+        (1.84, "1.84"),
+        (1.8400001, "1.85"),
+        (0.0, "0.00"),
+        (2.995, "3.00"),
+        (3, "3.00"),
+        (0.1, "0.10"),
+        (0.101, "0.11"),
+        (0.0999, "0.100"),
+        (0.013, "0.013"),
+        (0.0131, "0.014"),
+        (0.001, "0.0010"),
+        (0.0009911, "0.00100"),
+        (1e-4, "0.00010"),
+        (9.91e-5, "1.0e-4"),
+        (1e-9, "1.0e-9"),
+        (1.01e-9, "1.1e-9"),
+        (5e-324, "5.0e-324"),
+        (float("inf"), "inf"),
+        (None, "inf"),
     ],
-)  # fmt: skip
+)
 def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
     assert rounded_up(epsilon) == text
     assert float(text) >= (epsilon if epsilon is not None else 0)

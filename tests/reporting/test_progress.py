@@ -145,8 +145,10 @@ def test_a_long_calibration_is_no_silence(clock: Clock) -> None:
         clock.now += 1
         pipe.tick()
     assert pipe.lines == [
-        "calibrating the noise", "calibrating the noise (30 s)", "calibrating the noise (60 s)",
-    ]  # fmt: skip
+        "calibrating the noise",
+        "calibrating the noise (30 s)",
+        "calibrating the noise (60 s)",
+    ]
 
 
 def test_of_a_long_round_answers_are_told_now_and_then(clock: Clock) -> None:
@@ -195,8 +197,11 @@ def drawn(progress: RunProgress, **options: Any) -> str:
 def test_rounds_the_federations_budget_and_each_of_few_clients() -> None:
     found = bars(after(record(2)), 1.0)
     assert [bar[:3] for bar in found] == [
-        ("rounds", 2, 8), ("epsilon", 2.0, 3.0), ("  0", 1.0, 3.0), ("  1", 1.001, 3.0),
-    ]  # fmt: skip
+        ("rounds", 2, 8),
+        ("epsilon", 2.0, 3.0),
+        ("  0", 1.0, 3.0),
+        ("  1", 1.001, 3.0),
+    ]
     assert found[0][3] == "2 of 8 done, about 24 s left"
     assert found[1][3] == "2.00 of 3.00 in this run"
     assert found[3][3] == "1.01 of 3.00"  # rounded up
@@ -210,8 +215,10 @@ def test_a_client_with_a_lower_budget_of_its_own_is_held_against_that() -> None:
 def test_many_clients_are_shown_by_their_ends_and_the_middle() -> None:
     found = bars(after(record(clients=MOST_CLIENTS + 5)), 1.0)
     assert [(name, done) for name, done, _, _ in found[2:]] == [
-        ("  largest", 2.0), ("  median", 1.5), ("  least", 1.0),
-    ]  # fmt: skip
+        ("  largest", 2.0),
+        ("  median", 1.5),
+        ("  least", 1.0),
+    ]
     assert found[2][3] == "2.00 of 3.00 of 11 clients"
 
 

@@ -44,14 +44,25 @@ def test_a_whole_summary_is_as_it_was_written(tmp_path: Path) -> None:
     "content",
     [
         *("", "{", "[]", "null", "3", '"x"', "[" * 10_000, "9" * 5000, {}),
-        *({**SUMMARY, **one} for one in (
-            {"status": 3}, {"status": "won"}, {"private": 1}, {"clients": []}, {"clients": {"a": 3}},
-            {"clients": {"a": {**CLIENT, "steps": "9"}}}, {"reason": None}, {"x": 1}, {"epsilon": "1"},
-            {"federation": {**SUMMARY["federation"], "accountants": [3]}}, {"delta": True},
-            {"clients": {"a": {**CLIENT, "charges": [{"steps": 1}]}}},
-        )),
+        *(
+            {**SUMMARY, **one}
+            for one in (
+                {"status": 3},
+                {"status": "won"},
+                {"private": 1},
+                {"clients": []},
+                {"clients": {"a": 3}},
+                {"clients": {"a": {**CLIENT, "steps": "9"}}},
+                {"reason": None},
+                {"x": 1},
+                {"epsilon": "1"},
+                {"federation": {**SUMMARY["federation"], "accountants": [3]}},
+                {"delta": True},
+                {"clients": {"a": {**CLIENT, "charges": [{"steps": 1}]}}},
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_damaged_is_refused_by_its_name(tmp_path: Path, content: Any) -> None:
     write(tmp_path / "summary.json", content if isinstance(content, str) else strict_json(content))
     with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):

@@ -18,10 +18,17 @@ FEDERATION = FederationBudget(
 CLIENTS = {
     "0": client(1.5, steps=10, rounds_left=2, charges=(Entry(0.1, 1.1, 10),)),
     "1": client(
-        0.0, accountant="rdp", steps=0, sample_rate=None, noise_multiplier=None, rounds_left=0, status="idle",
-        reason="why", charges=(),
+        0.0,
+        accountant="rdp",
+        steps=0,
+        sample_rate=None,
+        noise_multiplier=None,
+        rounds_left=0,
+        status="idle",
+        reason="why",
+        charges=(),
     ),
-}  # fmt: skip
+}
 REPORT = record(1, CLIENTS, 2.5, FEDERATION, epsilon=1.5, loss=0.4, metrics={})
 SUMMARY = summary({"0": client(1.5, before=(Entry(0.1, 1.1, 1),))})
 
@@ -40,27 +47,62 @@ def test_a_line_of_rounds_jsonl(tmp_path):
     line, again = (directory.path / "rounds.jsonl").read_text().splitlines()
     assert line == again
     assert strict(line) == {
-        "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
+        "round": 1,
+        "private": True,
+        "epsilon": 1.5,
+        "delta": 1e-5,
+        "noise_multiplier": 1.1,
         "clients": {
             "0": {
-                "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
-                "status": "trained", "reason": "", "reported": {}, "arithmetic": "steady-rows",
-                "scaled": 1.0, "delta": 1e-5, "budget": 3.0, "noise_multiplier": 1.1,
+                "epsilon": 1.5,
+                "accountant": "pld",
+                "steps": 10,
+                "sample_rate": 0.1,
+                "rounds_left": 2,
+                "status": "trained",
+                "reason": "",
+                "reported": {},
+                "arithmetic": "steady-rows",
+                "scaled": 1.0,
+                "delta": 1e-5,
+                "budget": 3.0,
+                "noise_multiplier": 1.1,
                 "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 10}],
             },
             "1": {
-                "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
-                "status": "idle", "reason": "why", "reported": {}, "arithmetic": "steady-rows",
-                "scaled": 1.0, "delta": 1e-5, "budget": 3.0, "noise_multiplier": None, "charges": [],
+                "epsilon": 0.0,
+                "accountant": "rdp",
+                "steps": 0,
+                "sample_rate": None,
+                "rounds_left": 0,
+                "status": "idle",
+                "reason": "why",
+                "reported": {},
+                "arithmetic": "steady-rows",
+                "scaled": 1.0,
+                "delta": 1e-5,
+                "budget": 3.0,
+                "noise_multiplier": None,
+                "charges": [],
             },
         },
         "federation": {
-            "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
-            "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "steady-rows",
+            "largest": 1.5,
+            "median": 0.75,
+            "least": 0.0,
+            "accountants": ["pld", "rdp"],
+            "rounds_ahead": 2,
+            "running_out": ["1"],
+            "arithmetic": "steady-rows",
             "unit": "record",
         },
-        "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,
-    }  # fmt: skip
+        "loss": 0.4,
+        "accuracy": 0.9,
+        "seconds": 2.5,
+        "metrics": {},
+        "lost": "",
+        "lost_rounds": 0,
+    }
 
 
 def test_what_json_cannot_say_is_null(tmp_path):
@@ -77,10 +119,24 @@ def test_the_summary(tmp_path):
     found = strict((tmp_path / "summary.json").read_text())
     assert {"status", "rounds", "epsilon", "delta", "accuracy", "loss", "seconds", "clients"} <= set(found)
     assert set(found["clients"]["0"]) == {
-        "accountant", "arithmetic", "before", "budget", "charges", "delta", "epsilon", "noise_multiplier",
-        "public_size", "reason", "retired", "rounds", "rounds_beyond", "rounds_left",
-        "sample_rate", "status", "steps",
-    }  # fmt: skip
+        "accountant",
+        "arithmetic",
+        "before",
+        "budget",
+        "charges",
+        "delta",
+        "epsilon",
+        "noise_multiplier",
+        "public_size",
+        "reason",
+        "retired",
+        "rounds",
+        "rounds_beyond",
+        "rounds_left",
+        "sample_rate",
+        "status",
+        "steps",
+    }
 
 
 def test_the_model_is_loaded_without_pickled_code(tmp_path):

@@ -32,9 +32,13 @@ PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
 
 def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **profile: object) -> ClientRecord:
     return ClientRecord(
-        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1,
+        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile),
+        1,
+        spent,
+        next_step,
+        rounds=1,
         asked=spent,
-    )  # fmt: skip
+    )
 
 
 def report_of(*clients: ClientRecord, private: bool = True, step: Entry = SHARED) -> RoundReport:

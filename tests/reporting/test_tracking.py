@@ -176,11 +176,21 @@ def test_no_plan_and_no_client_hears_of_it(tmp_path: Path) -> None:
 def test_the_numbers_of_a_round() -> None:
     found = numbers_of(record(3))
     assert found == {
-        "privacy/epsilon": 2.0, "privacy/delta": 1e-5, "privacy/epsilon-largest": 2.0,
-        "privacy/epsilon-median": 1.5, "privacy/epsilon-least": 1.0, "privacy/noise-multiplier": 1.1,
-        "model/loss": 0.5, "model/accuracy": 0.9, "clients/trained": 2, "clients/declined": 0,
-        "clients/failed": 0, "clients/idle": 0, "round/seconds": 4.0, "round/lost": 0.0,
-    }  # fmt: skip
+        "privacy/epsilon": 2.0,
+        "privacy/delta": 1e-5,
+        "privacy/epsilon-largest": 2.0,
+        "privacy/epsilon-median": 1.5,
+        "privacy/epsilon-least": 1.0,
+        "privacy/noise-multiplier": 1.1,
+        "model/loss": 0.5,
+        "model/accuracy": 0.9,
+        "clients/trained": 2,
+        "clients/declined": 0,
+        "clients/failed": 0,
+        "clients/idle": 0,
+        "round/seconds": 4.0,
+        "round/lost": 0.0,
+    }
 
 
 def test_what_was_not_measured_or_is_not_finite_is_left_out_and_so_is_an_epsilon_without_privacy() -> None:
@@ -208,10 +218,16 @@ def test_a_metrics_name_is_one_that_trackers_and_files_take() -> None:
 
 def test_settings_are_told_without_paths_and_names_of_data() -> None:
     config = RunConfig(
-        data="csv:/home/someone/patients.csv", data_name="north", data_root="/secret", out="/secret/run",
-        schema="/secret/s.toml", task="/secret/t.py", model="/secret/m.py:Net", start="/secret/w.pt",
+        data="csv:/home/someone/patients.csv",
+        data_name="north",
+        data_root="/secret",
+        out="/secret/run",
+        schema="/secret/s.toml",
+        task="/secret/t.py",
+        model="/secret/m.py:Net",
+        start="/secret/w.pt",
         track="tensorboard",
-    )  # fmt: skip
+    )
     told = told_settings(config.to_flat())
     assert told["data"] == "csv"
     assert told["epsilon"] == 3.0

@@ -28,7 +28,7 @@ FOLLOWS = {
         "federation.epsilon_alone"
     ),
     "files": "clients.steps private federation",  # of the last by its parts
-}  # fmt: skip
+}
 
 
 def names(kind: type, start: str = "") -> set[str]:
@@ -42,9 +42,12 @@ def test_what_a_site_signs_is_listed_field_by_field() -> None:
 def test_what_nobody_has_signed_is_listed_field_by_field() -> None:
     """A new field of a file belongs to one list. Where it is an epsilon of charges, a check says so."""
     written = (
-        names(Summary) | names(RoundReport) | names(FederationBudget, "federation.")
-        | names(ClientReport, "clients.") | names(ModelDescription, "model.")
-    )  # fmt: skip
+        names(Summary)
+        | names(RoundReport)
+        | names(FederationBudget, "federation.")
+        | names(ClientReport, "clients.")
+        | names(ModelDescription, "model.")
+    )
     json = {"rounds.jsonl", "summary.json", "statements.json", "model.json"}
     written |= {file.name for file in digested_files(RunFolder(Path("run")))} - json
     unsigned, follows = (" ".join(one.values()).split() for one in (UNSIGNED, FOLLOWS))

@@ -15,11 +15,17 @@ def test_counts(count: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 0 s"),
-        (60, "1 min 0 s"), (200, "3 min 20 s"),
-        (3600 * 5 + 600, "5 h 10 min"), (86400 * 2 + 3 * 3600, "2 d 3 h"),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (60, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (3600 * 5 + 600, "5 h 10 min"),
+        (86400 * 2 + 3 * 3600, "2 d 3 h"),
     ],
-)  # fmt: skip
+)
 def test_measured_times(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 

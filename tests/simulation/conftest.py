@@ -198,9 +198,13 @@ class Federation:
 
     def config(self) -> ClientConfig:
         return ClientConfig(
-            client="0", ledger=str(self.folder / "ledger.sqlite"), num_partitions=CLIENTS,
-            epsilon=50.0, delta=1e-5, accountant="rdp",
-        )  # fmt: skip
+            client="0",
+            ledger=str(self.folder / "ledger.sqlite"),
+            num_partitions=CLIENTS,
+            epsilon=50.0,
+            delta=1e-5,
+            accountant="rdp",
+        )
 
     def settings(self, **changes: Any) -> ActorSettings:
         given = {"physical_batch_size": 64, "memory_mib": 1024, **changes}

@@ -197,9 +197,13 @@ def test_all_that_decides_a_result_is_in_its_name(monkeypatch):
     plan = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
     names = {result_of("weights", plan), result_of("other weights", plan)}
     changes: list[dict[str, Any]] = [
-        {"steps": 3}, {"learning_rate": 0.6}, {"loss": "another"}, {"numerics": NUMERICS + 1},
-        {"max_grad_norm": 2.0}, {"noise_multiplier": 2.0},
-    ]  # fmt: skip
+        {"steps": 3},
+        {"learning_rate": 0.6},
+        {"loss": "another"},
+        {"numerics": NUMERICS + 1},
+        {"max_grad_norm": 2.0},
+        {"noise_multiplier": 2.0},
+    ]
     names |= {result_of("weights", dataclasses.replace(plan, **change)) for change in changes}
     names.add(result_of("weights", plan, "state"))
     monkeypatch.setattr("torch.__version__", "another")

@@ -195,9 +195,16 @@ def test_a_caller_is_never_kept_waiting_for_long(fake_ray, fakes, federation, mo
 def test_a_round_that_was_paid_for_and_cannot_be_repeated_counts(fake_ray, federation):
     """As after a resumption with another PyTorch: its clients train nothing, and what it cost is reported."""
     config = RunConfig(
-        clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, rounds=1, noise_multiplier=1.0,
-        expected_batch_size=8, physical_batch_size=8, accountant="rdp", epsilon=50.0,
-    )  # fmt: skip
+        clients=CLIENTS,
+        min_clients=CLIENTS,
+        fit_clients=CLIENTS,
+        rounds=1,
+        noise_multiplier=1.0,
+        expected_batch_size=8,
+        physical_batch_size=8,
+        accountant="rdp",
+        epsilon=50.0,
+    )
     strategy = PrivateStrategy(config, "run", federation.specs, lambda report: None)
     grid = federation.grid_of(fake_ray, 2)
     federation.clients.register(range(CLIENTS))

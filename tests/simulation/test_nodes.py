@@ -27,9 +27,13 @@ pytestmark = [
 ]
 CLIENTS, ROUNDS = 12, 14
 CONFIG = RunConfig(
-    clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, rounds=ROUNDS,
-    expected_batch_size=16, physical_batch_size=16,
-)  # fmt: skip
+    clients=CLIENTS,
+    min_clients=CLIENTS,
+    fit_clients=CLIENTS,
+    rounds=ROUNDS,
+    expected_batch_size=16,
+    physical_batch_size=16,
+)
 NODES = 3
 
 

@@ -30,9 +30,15 @@ def site(folder: Path, **settings):
     if not file.exists():
         own = data(persons=40)
         np.savez(
-            file, x_train=own.x, y_train=own.y, classes=["no", "yes"], groups_train=np.array(own.groups),
-            x_test=own.x[:7] + 5, y_test=own.y[:7], groups_test=np.array([f"q{i}" for i in range(7)]),
-        )  # fmt: skip
+            file,
+            x_train=own.x,
+            y_train=own.y,
+            classes=["no", "yes"],
+            groups_train=np.array(own.groups),
+            x_test=own.x[:7] + 5,
+            y_test=own.y[:7],
+            groups_test=np.array([f"q{i}" for i in range(7)]),
+        )
     return ClientConfig(client="a", ledger=str(folder / "l.sqlite"), data=f"npz:{file}", **settings)
 
 

@@ -136,26 +136,50 @@ def file(head="", factor="K", default="_"):
         ("my_task.py", {"my_task.py": file(default="_=globals().__setitem__('K', VALUE), u")}),
         # what is imported from the same folder, however far
         ("my_task.py", {"my_task.py": file("from layers import K"), "layers.py": "K = VALUE"}),
-        ("my_task.py", {"my_task.py": file("import pkg.more\nK = pkg.more.K"), "pkg/__init__.py": "",
-                        "pkg/more.py": "from .deep import K", "pkg/deep.py": "K = VALUE"}),
-        ("my_task.py", {"my_task.py": file("import pkg.more\nK = pkg.more.rest.K"), "pkg/__init__.py": "",
-                        "pkg/more.py": "from . import rest", "pkg/rest.py": "K = VALUE"}),
+        (
+            "my_task.py",
+            {
+                "my_task.py": file("import pkg.more\nK = pkg.more.K"),
+                "pkg/__init__.py": "",
+                "pkg/more.py": "from .deep import K",
+                "pkg/deep.py": "K = VALUE",
+            },
+        ),
+        (
+            "my_task.py",
+            {
+                "my_task.py": file("import pkg.more\nK = pkg.more.rest.K"),
+                "pkg/__init__.py": "",
+                "pkg/more.py": "from . import rest",
+                "pkg/rest.py": "K = VALUE",
+            },
+        ),
         # a package's files, by all of their names
         ("pkg.task:Mine", {"pkg/task.py": file("from pkg.more import K"), "pkg/more.py": "K = VALUE"}),
         ("pkg.task:Mine", {"pkg/task.py": file("from pkg import K"), "pkg/__init__.py": "K = VALUE"}),
         ("pkg.task:Mine", {"pkg/task.py": file("from . import K"), "pkg/__init__.py": "K = VALUE"}),
         ("pkg.sub.task:Mine", {"pkg/sub/task.py": file("from ..more import K"), "pkg/more.py": "K = VALUE"}),
-        ("my_task.py", {"my_task.py": file("import pkg.a\nK = pkg.K"), "pkg/__init__.py": "K = VALUE",
-                        "pkg/a.py": ""}),
-        ("my_task.py", {"my_task.py": file("from pkg import *\nK = more.K"), "pkg/more.py": "K = VALUE",
-                        "pkg/__init__.py": "__all__ = ['more']"}),
+        (
+            "my_task.py",
+            {"my_task.py": file("import pkg.a\nK = pkg.K"), "pkg/__init__.py": "K = VALUE", "pkg/a.py": ""},
+        ),
+        (
+            "my_task.py",
+            {
+                "my_task.py": file("from pkg import *\nK = more.K"),
+                "pkg/more.py": "K = VALUE",
+                "pkg/__init__.py": "__all__ = ['more']",
+            },
+        ),
         # what the named file does to a class of another file
-        ("my_task.py:Mine", {"my_task.py": "from helper import Mine\nMine.K = VALUE",
-                             "helper.py": file("", "self.K")}),
+        (
+            "my_task.py:Mine",
+            {"my_task.py": "from helper import Mine\nMine.K = VALUE", "helper.py": file("", "self.K")},
+        ),
         # a link in the folder is a file of the folder
         ("my_task.py", {"my_task.py": file("from helper import K"), "../helper.py": "K = VALUE"}),
     ],
-)  # fmt: skip
+)
 def test_no_part_of_what_is_computed_is_overlooked(task, files, tmp_path, monkeypatch):
     found = []
     for value in ("1", "2", "1"):

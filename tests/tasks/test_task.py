@@ -73,12 +73,15 @@ def test_sites_that_weigh_otherwise_do_not_train_together() -> None:
 @pytest.mark.parametrize(
     ("loss", "form", "words"),
     [
-        ("cross-entropy", Form((4,), 1, "numbers"), "targets of kind class or tokens, "
-         "and the data's are of kind numbers; take bce or mse"),
+        (
+            "cross-entropy",
+            Form((4,), 1, "numbers"),
+            "targets of kind class or tokens, and the data's are of kind numbers; take bce or mse",
+        ),
         ("mse", Form((4,), 3), "'mse': is for targets of kind numbers, and the data's are of kind class"),
         ("bce", Form((5,), 9, "tokens", 9), "the data's are of kind tokens; take cross-entropy"),
     ],
-)  # fmt: skip
+)
 def test_a_loss_for_other_targets_is_refused(loss: str, form: Form, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         _ = task_for(form, loss=loss).objective

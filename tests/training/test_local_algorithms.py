@@ -39,9 +39,14 @@ class Federation:
         torch.manual_seed(0)
         self.model = nn.Sequential(InDouble(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
         self.config = RunConfig(
-            clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, local_algorithm=f"{algorithm}:{pull}",
-            personal=personal, evaluate="off", weights="uniform",
-        )  # fmt: skip
+            clients=CLIENTS,
+            min_clients=CLIENTS,
+            fit_clients=CLIENTS,
+            local_algorithm=f"{algorithm}:{pull}",
+            personal=personal,
+            evaluate="off",
+            weights="uniform",
+        )
         self.private, self.personal = private, personal
         self.data = [_data(seed) for seed in range(CLIENTS)]
         self.aggregating = Aggregator(self.config, shared_specs(self.model, personal))
@@ -73,10 +78,16 @@ class Federation:
     def _train(self, client: int, weights: Mapping[str, Any]) -> tuple[Any, Flat]:
         load_arrays(self.model, weights)
         plan = plan_of(
-            steps=STEPS, expected_batch_size=BATCH, learning_rate=RATE, private=self.private,
-            noise_multiplier=1.0 if self.private else 0.0, max_grad_norm=0.5,
-            local_algorithm=self.config.algorithm, pull=self.config.pull, personal=self.personal,
-        )  # fmt: skip
+            steps=STEPS,
+            expected_batch_size=BATCH,
+            learning_rate=RATE,
+            private=self.private,
+            noise_multiplier=1.0 if self.private else 0.0,
+            max_grad_norm=0.5,
+            local_algorithm=self.config.algorithm,
+            pull=self.config.pull,
+            personal=self.personal,
+        )
         data, key = self.data[client], digest_of(weights).encode()[:31] + bytes([client])
         trainer = trainer_for(self.model, data, plan, key=key)
         seen = _spied(trainer, BATCH if self.private else 1)

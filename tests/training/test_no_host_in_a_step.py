@@ -94,11 +94,16 @@ MODELS = {
     "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 3)),
     "positions": lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 16), nn.Flatten(), nn.Linear(128, 3)),
     "convolutions": lambda: nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.Conv2d(4, 8, 3, stride=2, groups=2),
-        nn.Flatten(), nn.LayerNorm(32), nn.Linear(32, 3),
+        nn.Conv2d(1, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.Tanh(),
+        nn.Conv2d(4, 8, 3, stride=2, groups=2),
+        nn.Flatten(),
+        nn.LayerNorm(32),
+        nn.Linear(32, 3),
     ),
     "words": Words,
-}  # fmt: skip
+}
 
 
 def _data(name):

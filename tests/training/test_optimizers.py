@@ -98,9 +98,13 @@ def test_training_takes_the_optimizers_steps(private: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     data = TensorData(torch.randn(20, 5, generator=generator), torch.arange(20) % 3, ("a", "b", "c"))
     plan = replace(
-        PLAN, optimizer="adam", optimizer_settings="betas=[0.5,0.9]", max_grad_norm=1e3, private=private,
+        PLAN,
+        optimizer="adam",
+        optimizer_settings="betas=[0.5,0.9]",
+        max_grad_norm=1e3,
+        private=private,
         noise_multiplier=1e-9 if private else 0.0,
-    )  # fmt: skip
+    )
     torch.manual_seed(1)
     model, other = nn.Linear(5, 3), nn.Linear(5, 3)
     other.load_state_dict(model.state_dict())

@@ -143,11 +143,16 @@ def test_where_no_number_of_rows_is_steady_the_first_error_says_so():
 @pytest.mark.parametrize(
     ("name", "form"),
     [
-        ("linear", Form((785,), 10)), ("mlp", Form((105,), 2)), ("norm-linear", Form((16, 8, 8), 10)),
-        ("tanh-cnn", Form((1, 28, 28), 10)), ("lenet-gn", Form((1, 28, 28), 10)),
-        ("cnn1d", Form((64, 3), 5)), ("transformer", TOKENS), ("scatter-cnn", Form((81, 7, 7), 10)),
+        ("linear", Form((785,), 10)),
+        ("mlp", Form((105,), 2)),
+        ("norm-linear", Form((16, 8, 8), 10)),
+        ("tanh-cnn", Form((1, 28, 28), 10)),
+        ("lenet-gn", Form((1, 28, 28), 10)),
+        ("cnn1d", Form((64, 3), 5)),
+        ("transformer", TOKENS),
+        ("scatter-cnn", Form((81, 7, 7), 10)),
     ],
-)  # fmt: skip
+)
 def test_models_of_our_own_are_steady(name, form, rows):
     trainer_of(build_model(name, form, seed=0), form).check_rows(rows)
 

@@ -175,14 +175,23 @@ def alone(steps: int, shares: int) -> float | None:
 def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: int) -> RoundReport:
     clients = {
         site: ClientReport(
-            epsilon=epsilon(spent[site]), accountant="pld", steps=spent[site], rounds_left=ROUNDS - number,
-            status="trained" if trained[site] else "declined", reason="" if trained[site] else "not approved",
-            reported=(("steps", STEPS),) if trained[site] else (), sample_rate=RATE,
-            delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site], shares),
-            shares=shares, epsilon_alone=alone(spent[site], shares),
+            epsilon=epsilon(spent[site]),
+            accountant="pld",
+            steps=spent[site],
+            rounds_left=ROUNDS - number,
+            status="trained" if trained[site] else "declined",
+            reason="" if trained[site] else "not approved",
+            reported=(("steps", STEPS),) if trained[site] else (),
+            sample_rate=RATE,
+            delta=DELTA,
+            budget=BUDGET,
+            noise_multiplier=NOISE,
+            charges=charges(spent[site], shares),
+            shares=shares,
+            epsilon_alone=alone(spent[site], shares),
         )
         for site in SITES
-    }  # fmt: skip
+    }
     epsilons = [one.epsilon for one in clients.values()]
     together = FederationBudget(
         largest=max(epsilons),
@@ -194,10 +203,19 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
     )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
     return RoundReport(
-        round=number, private=True, epsilon=max(epsilons), delta=DELTA, federation=together,
-        noise_multiplier=NOISE, clients=clients, loss=0.5, accuracy=0.9, seconds=1.0,
-        metrics={"accuracy": 0.9}, secure_sum=opened,
-    )  # fmt: skip
+        round=number,
+        private=True,
+        epsilon=max(epsilons),
+        delta=DELTA,
+        federation=together,
+        noise_multiplier=NOISE,
+        clients=clients,
+        loss=0.5,
+        accuracy=0.9,
+        seconds=1.0,
+        metrics={"accuracy": 0.9},
+        secure_sum=opened,
+    )
 
 
 def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
@@ -206,11 +224,24 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
         for name, one in last.clients.items()
     }
     return Summary(
-        status="completed", private=True, rounds=ROUNDS, epsilon=last.epsilon, delta=last.delta,
-        federation=last.federation, accuracy=last.accuracy, loss=last.loss, seconds=3.0,
-        clients=clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
-        max_grad_norm=1.0, digests=digests, masked=last.secure_sum.masked if last.secure_sum else None,
-    )  # fmt: skip
+        status="completed",
+        private=True,
+        rounds=ROUNDS,
+        epsilon=last.epsilon,
+        delta=last.delta,
+        federation=last.federation,
+        accuracy=last.accuracy,
+        loss=last.loss,
+        seconds=3.0,
+        clients=clients,
+        metrics=last.metrics,
+        model_round=ROUNDS,
+        planned_epsilon=last.epsilon,
+        run=RUN,
+        max_grad_norm=1.0,
+        digests=digests,
+        masked=last.secure_sum.masked if last.secure_sum else None,
+    )
 
 
 def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:

@@ -157,9 +157,15 @@ def test_steps_of_a_round_with_4300_digits_are_a_finding(made_run: MadeRun) -> N
 
 
 DAMAGE = {
-    "empty": b"", "cut off": b"{", "a list": b"[]", "not UTF-8": b"\xff\xfe", "too deep": b"[" * 100_000,
-    "too long a number": b"9" * 5000, "no number": b"NaN", "zeros": b"\0" * 99,
-}  # fmt: skip
+    "empty": b"",
+    "cut off": b"{",
+    "a list": b"[]",
+    "not UTF-8": b"\xff\xfe",
+    "too deep": b"[" * 100_000,
+    "too long a number": b"9" * 5000,
+    "no number": b"NaN",
+    "zeros": b"\0" * 99,
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -187,9 +193,17 @@ def test_files_that_are_too_long_are_not_read(
 
 @pytest.mark.parametrize(
     "name",
-    ["rounds.jsonl", "summary.json", "statements.json", "config.toml", "resolved.toml", "launch.toml",
-     "model.json", "approval.toml"],
-)  # fmt: skip
+    [
+        "rounds.jsonl",
+        "summary.json",
+        "statements.json",
+        "config.toml",
+        "resolved.toml",
+        "launch.toml",
+        "model.json",
+        "approval.toml",
+    ],
+)
 @pytest.mark.parametrize("itself", [True, False])
 def test_no_file_of_the_folder_is_a_link_out_of_it(made_run: MadeRun, name: str, itself: bool) -> None:
     """Also not for the page: neither it nor a finding may show a file of the reader's machine."""

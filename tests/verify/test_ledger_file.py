@@ -166,7 +166,7 @@ def with_a_write_ahead_log(path: Path) -> None:
         (with_a_write_ahead_log, "write-ahead"),
         (lambda path: path.symlink_to(path.rename(path.with_name("real"))), "a link"),
     ],
-)  # fmt: skip
+)
 def test_no_other_file_is_looked_into(
     spoil: Callable[[Path], object], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

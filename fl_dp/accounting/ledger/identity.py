@@ -60,10 +60,15 @@ class Identity:
             return sketch(digests(), key) if digests else ""
 
         return cls(
-            new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample(new.digests), new.unit,
+            new.dataset,
+            new.fingerprint,
+            new.source or new.dataset,
+            new.cut,
+            sample(new.digests),
+            new.unit,
             sample(new.person_digests),
             (held and held.files) or sample(new.file_digests),
-        )  # fmt: skip
+        )
 
     def completed(self, held: "Identity | None") -> Self:
         """This part with what is kept only with another part, `held`."""

@@ -261,10 +261,16 @@ class Ledger:
             )
         entry = self._fitting(request, budget, spent)
         number = self._append(
-            book, kind_of(entry), request.dataset,
-            run=request.run, round=request.server_round,
-            budget=_noted(budget), arithmetic=request.arithmetic, **entry.to_dict(), **_inputs(request),
-        )  # fmt: skip
+            book,
+            kind_of(entry),
+            request.dataset,
+            run=request.run,
+            round=request.server_round,
+            budget=_noted(budget),
+            arithmetic=request.arithmetic,
+            **entry.to_dict(),
+            **_inputs(request),
+        )
         return self._reservation(number, entry, request)
 
     def _fitting(self, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]) -> Entry:
@@ -279,10 +285,16 @@ class Ledger:
         if entry.private:
             raise LedgerError(f"noise multiplier {entry.noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(
-            book, UNPROTECTED, request.dataset, run=request.run, round=request.server_round,
-            sample_rate=entry.sample_rate, steps=entry.steps, arithmetic=request.arithmetic,
+            book,
+            UNPROTECTED,
+            request.dataset,
+            run=request.run,
+            round=request.server_round,
+            sample_rate=entry.sample_rate,
+            steps=entry.steps,
+            arithmetic=request.arithmetic,
             **_inputs(request),
-        )  # fmt: skip
+        )
         return self._reservation(number, entry, request)
 
     def _reservation(self, number: int, entry: Entry, request: ReservationRequest) -> Reservation:

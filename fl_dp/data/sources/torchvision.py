@@ -25,10 +25,18 @@ _UINT8 = 0x08  # in the header of an IDX file
 _CLASSES = {
     "MNIST": tuple(str(digit) for digit in range(10)),
     "FashionMNIST": (
-        "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-        "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+        "T-shirt/top",
+        "Trouser",
+        "Pullover",
+        "Dress",
+        "Coat",
+        "Sandal",
+        "Shirt",
+        "Sneaker",
+        "Bag",
+        "Ankle boot",
     ),
-}  # fmt: skip
+}
 
 
 def exclusive(root: Path) -> AbstractContextManager[object]:

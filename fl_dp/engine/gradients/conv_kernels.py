@@ -37,9 +37,18 @@ def weight_grad(
 ) -> Tensor:
     """The gradient of a weight of `shape`, summed over all images, by PyTorch's own backward function."""
     _, grad, _ = torch.ops.aten.convolution_backward(
-        grad_output, x, grad_output.new_empty(1).expand(shape), None, geometry.stride, geometry.padding,
-        geometry.dilation, False, (0,) * len(geometry.stride), groups, (False, True, False),
-    )  # fmt: skip
+        grad_output,
+        x,
+        grad_output.new_empty(1).expand(shape),
+        None,
+        geometry.stride,
+        geometry.padding,
+        geometry.dilation,
+        False,
+        (0,) * len(geometry.stride),
+        groups,
+        (False, True, False),
+    )
     return grad  # type: ignore[no-any-return]
 
 
@@ -51,9 +60,16 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     """
     M, p = grad_output.shape[:2]
     grads = torch.convolution(
-        x.reshape(1, M, *x.shape[2:]), grad_output.reshape(M * p, 1, *grad_output.shape[2:]), None,
-        geometry.dilation, geometry.padding, geometry.stride, False, [0] * len(geometry.stride), M,
-    )  # fmt: skip
+        x.reshape(1, M, *x.shape[2:]),
+        grad_output.reshape(M * p, 1, *grad_output.shape[2:]),
+        None,
+        geometry.dilation,
+        geometry.padding,
+        geometry.stride,
+        False,
+        [0] * len(geometry.stride),
+        M,
+    )
     for dim, size in enumerate(geometry.kernel_size, start=2):
         grads = grads.narrow(dim, 0, size)  # drops inputs that a strided kernel never reached
     return grads.reshape(M, p, 1, *geometry.kernel_size)

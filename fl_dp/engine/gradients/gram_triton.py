@@ -27,9 +27,20 @@ def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
     if sums.numel() > 0:
         with torch.cuda.device_of(left):  # type: ignore[no-untyped-call]  # Triton launches on the current one
             _tile_sums[(sums.numel(),)](
-                left, right, sums, T, p, d, tiles, *left.stride(), *right.stride(),
-                side=_SIDE, block=_BLOCK, num_warps=8, enable_fp_fusion=True,
-            )  # fmt: skip
+                left,
+                right,
+                sums,
+                T,
+                p,
+                d,
+                tiles,
+                *left.stride(),
+                *right.stride(),
+                side=_SIDE,
+                block=_BLOCK,
+                num_warps=8,
+                enable_fp_fusion=True,
+            )
     length = p + d + 2 * min(T, _SIDE) + 2 * tiles
     # Tensor cores truncate instead of rounding: each addition may be off by twice as much (Fasi et al. 2021).
     cuts = 1 if left.dtype == right.dtype == torch.float32 else 2
@@ -38,12 +49,22 @@ def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _tile_sums(
-    left: tl.tensor, right: tl.tensor, sums: tl.tensor,
-    num_positions: tl.tensor, p: tl.tensor, d: tl.tensor, tiles: tl.tensor,
-    left_n: tl.tensor, left_t: tl.tensor, left_c: tl.tensor,
-    right_n: tl.tensor, right_t: tl.tensor, right_c: tl.tensor,
-    side: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    left: tl.tensor,
+    right: tl.tensor,
+    sums: tl.tensor,
+    num_positions: tl.tensor,
+    p: tl.tensor,
+    d: tl.tensor,
+    tiles: tl.tensor,
+    left_n: tl.tensor,
+    left_t: tl.tensor,
+    left_c: tl.tensor,
+    right_n: tl.tensor,
+    right_t: tl.tensor,
+    right_c: tl.tensor,
+    side: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
     """Store in sums[n, i, j] the sum of the tile (i, j) and its mirror image (j, i); nothing where j > i."""
     program = tl.program_id(0).to(tl.int64)
     n = program // (tiles * tiles)
@@ -58,10 +79,16 @@ def _tile_sums(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gram(
-    rows: tl.tensor, i: tl.tensor, j: tl.tensor,
-    num_positions: tl.tensor, width: tl.tensor, stride_t: tl.tensor, stride_c: tl.tensor,
-    side: tl.constexpr, block: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    rows: tl.tensor,
+    i: tl.tensor,
+    j: tl.tensor,
+    num_positions: tl.tensor,
+    width: tl.tensor,
+    stride_t: tl.tensor,
+    stride_c: tl.tensor,
+    side: tl.constexpr,
+    block: tl.constexpr,
+) -> tl.tensor:
     """(side, side) inner products of the rows of block i with those of block j; zero beyond the last row."""
     t = i * side + tl.arange(0, side)[:, None]
     s = j * side + tl.arange(0, side)[None, :]

@@ -70,9 +70,16 @@ def digest(multiples: Tensor, digests: Randomness) -> Tensor:
     for level, (before, after) in enumerate(pairwise(sizes)):
         sums = torch.empty(5, after, dtype=torch.int64, device=multiples.device)
         kernels.fold[(triton.cdiv(after, LANES),)](
-            values, sums, sent[level], before if level else len(multiples), after,
-            after * _GROUP - before, message=level == 0, size=_GROUP, lanes=LANES,
-        )  # fmt: skip
+            values,
+            sums,
+            sent[level],
+            before if level else len(multiples),
+            after,
+            after * _GROUP - before,
+            message=level == 0,
+            size=_GROUP,
+            lanes=LANES,
+        )
         values = sums
     tag = torch.empty(2, dtype=torch.int64, device=multiples.device)
     kernels.tag[(1,)](tag, values, sent[0], sent[-1], lanes=32)
@@ -107,9 +114,23 @@ def drawn(lookups: int, start: int, key: Tensor, used: Tensor) -> tuple[Tensor, 
     further = keystream(key, 1, used // (BLOCK // 8), blocks).view(torch.int64)
     numbers = torch.empty(lookups, dtype=torch.int16, device=key.device)
     kernels.look_up[(programs,)](
-        bits, further, key, first, below, high, low, ends - counts, used, numbers,
-        lookups, BLOCK // 8 * blocks, len(high), table(BASE_WIDTH).least, steps=steps, lanes=LANES,
-    )  # fmt: skip
+        bits,
+        further,
+        key,
+        first,
+        below,
+        high,
+        low,
+        ends - counts,
+        used,
+        numbers,
+        lookups,
+        BLOCK // 8 * blocks,
+        len(high),
+        table(BASE_WIDTH).least,
+        steps=steps,
+        lanes=LANES,
+    )
     return numbers, used + ends[-1:]
 
 

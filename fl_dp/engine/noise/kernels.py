@@ -49,13 +49,23 @@ def _block(
         a2, b3, c0, d1 = _quarter_round(a2, b3, c0, d1)
         a3, b0, c1, d2 = _quarter_round(a3, b0, c1, d2)
     return (
-        a0 + 0x61707865, a1 + 0x3320646E, a2 + 0x79622D32, a3 + 0x6B206574,
-        b0 + _key(key, zero), b1 + _key(key + 1, zero),
-        b2 + _key(key + 2, zero), b3 + _key(key + 3, zero),
-        c0 + _key(key + 4, zero), c1 + _key(key + 5, zero),
-        c2 + _key(key + 6, zero), c3 + _key(key + 7, zero),
-        d0 + counter, d1 + n0, d2 + n1, d3 + n2,
-    )  # fmt: skip
+        a0 + 0x61707865,
+        a1 + 0x3320646E,
+        a2 + 0x79622D32,
+        a3 + 0x6B206574,
+        b0 + _key(key, zero),
+        b1 + _key(key + 1, zero),
+        b2 + _key(key + 2, zero),
+        b3 + _key(key + 3, zero),
+        c0 + _key(key + 4, zero),
+        c1 + _key(key + 5, zero),
+        c2 + _key(key + 6, zero),
+        c3 + _key(key + 7, zero),
+        d0 + counter,
+        d1 + n0,
+        d2 + n1,
+        d3 + n2,
+    )
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -65,9 +75,13 @@ def _key(word: tl.tensor, zero: tl.tensor) -> tl.tensor:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def keystream(
-    out: tl.tensor, key: tl.tensor, start: tl.tensor, number: tl.tensor, num_blocks: tl.tensor,
+    out: tl.tensor,
+    key: tl.tensor,
+    start: tl.tensor,
+    number: tl.tensor,
+    num_blocks: tl.tensor,
     lanes: tl.constexpr,
-) -> None:  # fmt: skip
+) -> None:
     """Blocks start, start + 1, ... of stream `number`; out: 16 words each; start: one int64 in memory."""
     block = tl.program_id(0).to(tl.int64) * lanes + tl.arange(0, lanes)
     counter = (tl.load(start) + block).to(tl.uint32)
@@ -118,11 +132,23 @@ def count_open(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def look_up(
-    bits: tl.tensor, further: tl.tensor, key: tl.tensor, first: tl.tensor, below: tl.tensor,
-    high: tl.tensor, low: tl.tensor, offsets: tl.tensor, used: tl.tensor, out: tl.tensor,
-    num: tl.tensor, room: tl.tensor, thresholds: tl.tensor, least: tl.tensor,
-    steps: tl.constexpr, lanes: tl.constexpr,
-) -> None:  # fmt: skip
+    bits: tl.tensor,
+    further: tl.tensor,
+    key: tl.tensor,
+    first: tl.tensor,
+    below: tl.tensor,
+    high: tl.tensor,
+    low: tl.tensor,
+    offsets: tl.tensor,
+    used: tl.tensor,
+    out: tl.tensor,
+    num: tl.tensor,
+    room: tl.tensor,
+    thresholds: tl.tensor,
+    least: tl.tensor,
+    steps: tl.constexpr,
+    lanes: tl.constexpr,
+) -> None:
     """The number of each lookup, as `CumulativeTable.draw`.
 
     bits: 16 of each. further: words of stream 1 from block used // 8 on; those beyond `room` are computed
@@ -194,9 +220,16 @@ def _carried(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def fold(
-    values: tl.tensor, out: tl.tensor, power: tl.tensor, num: tl.tensor, groups: tl.tensor,
-    padding: tl.tensor, message: tl.constexpr, size: tl.constexpr, lanes: tl.constexpr,
-) -> None:  # fmt: skip
+    values: tl.tensor,
+    out: tl.tensor,
+    power: tl.tensor,
+    num: tl.tensor,
+    groups: tl.tensor,
+    padding: tl.tensor,
+    message: tl.constexpr,
+    size: tl.constexpr,
+    lanes: tl.constexpr,
+) -> None:
     """Horner's rule for each group of `size` values: out[g] is the sum of value[g size + k] power^(size-1-k).
 
     `padding` zeros stand before the first value. values: limbs, (5, num); or, with `message`, num int64

@@ -31,9 +31,17 @@ def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
         # All images as one image of M * C channels: PyTorch then computes the sums as the gradient of its
         # weight, in one pass without copies. The weight's values do not matter, but PyTorch 2.11 wants one.
         _, sums, _ = torch.ops.aten.native_group_norm_backward(
-            grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1),
-            grad.new_ones(M * C), 1, M * C, S, M * groups, (False, True, False),
-        )  # fmt: skip
+            grad.view(1, M * C, S),
+            x.view(1, M * C, S),
+            mean.view(1, -1),
+            rstd.view(1, -1),
+            grad.new_ones(M * C),
+            1,
+            M * C,
+            S,
+            M * groups,
+            (False, True, False),
+        )
         return sums.view(M, C)  # type: ignore[no-any-return]
     normalized = (x.view(M, groups, -1) - mean[:, :, None]) * rstd[:, :, None]
     scaled: Tensor = normalized.view(M, C, S).mul_(grad)

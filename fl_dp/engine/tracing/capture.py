@@ -20,10 +20,22 @@ from fl_dp.errors import ModelError
 SHAPE_OPERATORS = frozenset(
     f"{name}Backward0"
     for name in (
-        "Alias", "Clone", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze",
-        "T", "ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View",
+        "Alias",
+        "Clone",
+        "Permute",
+        "Reshape",
+        "ReshapeAlias",
+        "Select",
+        "Slice",
+        "Squeeze",
+        "T",
+        "ToCopy",
+        "Transpose",
+        "UnsafeView",
+        "Unsqueeze",
+        "View",
     )
-) | {"SqueezeBackward1"}  # fmt: skip
+) | {"SqueezeBackward1"}
 # Operators that a rule allows between a parameter and its use: rules handle the transpose and casts.
 PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
 

@@ -27,12 +27,29 @@ from fl_dp.errors import ProbeError
 _MOVERS = frozenset(
     f"{name}Backward{overload}"
     for name in (
-        "Embedding", "Gather", "Index", "IndexAdd", "IndexCopy", "IndexFill", "IndexPut", "IndexReduce",
-        "IndexSelect", "MaskedScatter", "MaskedSelect", "PackPaddedSequence", "Put", "Scatter",
-        "ScatterAdd", "ScatterReduce", "SegmentReduce", "Sort", "Take", "Topk",
+        "Embedding",
+        "Gather",
+        "Index",
+        "IndexAdd",
+        "IndexCopy",
+        "IndexFill",
+        "IndexPut",
+        "IndexReduce",
+        "IndexSelect",
+        "MaskedScatter",
+        "MaskedSelect",
+        "PackPaddedSequence",
+        "Put",
+        "Scatter",
+        "ScatterAdd",
+        "ScatterReduce",
+        "SegmentReduce",
+        "Sort",
+        "Take",
+        "Topk",
     )
     for overload in range(2)
-)  # fmt: skip
+)
 _WEIGHTS = 8  # 1, 2, ..., 128
 _WIDE_AT_A_TIME = 2**17  # numbers that are held in double precision at a time, 1 MiB
 _MUCH = 2.0**20  # enough to reach the bounds of most clamps

@@ -26,9 +26,19 @@ logger = logging.getLogger("fl_dp.clients")
 ENDING = ".rows.json"
 _MOST_KINDS = 64
 _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
-    "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
-    "unit", "local_algorithm", "personal", "seen",
-)  # fmt: skip
+    "model",
+    "trained",
+    "expected_batch_size",
+    "private",
+    "loss",
+    "task",
+    "arithmetic",
+    "class_weights",
+    "unit",
+    "local_algorithm",
+    "personal",
+    "seen",
+)
 
 
 def rows_of(

@@ -160,8 +160,17 @@ class OwnStates:
 def _terms(plan: RoundPlan, shapes: str) -> str:
     return "\0".join(
         (
-            plan.origin or plan.run, plan.optimizer, plan.optimizer_settings, plan.optimizer_state,
-            plan.model, plan.task, plan.trained, plan.local_algorithm, plan.personal, plan.unit,
-            str(plan.private), shapes,
+            plan.origin or plan.run,
+            plan.optimizer,
+            plan.optimizer_settings,
+            plan.optimizer_state,
+            plan.model,
+            plan.task,
+            plan.trained,
+            plan.local_algorithm,
+            plan.personal,
+            plan.unit,
+            str(plan.private),
+            shapes,
         )
-    )  # fmt: skip
+    )

@@ -238,10 +238,13 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
     if asked is None or asked.metadata.dst_node_id != node:
         raise RequestRefusedError(404, "nobody waits for this reply any more")
     answered = {
-        "src_node_id": node, "dst_node_id": SUPERLINK_NODE_ID, "message_type": asked.metadata.message_type,
-        "group_id": asked.metadata.group_id, "created_at": asked.metadata.created_at,
+        "src_node_id": node,
+        "dst_node_id": SUPERLINK_NODE_ID,
+        "message_type": asked.metadata.message_type,
+        "group_id": asked.metadata.group_id,
+        "created_at": asked.metadata.created_at,
         "ttl": asked.metadata.ttl,
-    }  # fmt: skip
+    }
     wrong = [name for name, value in answered.items() if getattr(said, name) != value]
     if wrong or request.messages_list[0].HasField("error"):
         raise RequestRefusedError(

@@ -46,9 +46,15 @@ class Bearing:
 
     def to_bytes(self, content: RecordDict) -> bytes:
         parts = (
-            self.federation, str(self.run), self.message_type, self.group, self.site, repr(self.created),
-            self.answers, content.object_id,
-        )  # fmt: skip
+            self.federation,
+            str(self.run),
+            self.message_type,
+            self.group,
+            self.site,
+            repr(self.created),
+            self.answers,
+            content.object_id,
+        )
         return "\n".join(parts).encode()
 
     @property

@@ -21,8 +21,13 @@ _MOST_SEEN = 250_000  # nonces of one site, one for each request within two wind
 _NONCE = re.compile("[0-9a-f]{32}")
 
 KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
-    "fl-dp-key", "fl-dp-time", "fl-dp-nonce", "fl-dp-digest", "fl-dp-signature", "fl-dp-protocol",
-)  # fmt: skip
+    "fl-dp-key",
+    "fl-dp-time",
+    "fl-dp-nonce",
+    "fl-dp-digest",
+    "fl-dp-signature",
+    "fl-dp-protocol",
+)
 
 
 class RequestRefusedError(Exception):
@@ -47,8 +52,14 @@ class RequestHead:
 
     def to_bytes(self) -> bytes:
         parts = (
-            self.federation, self.method, self.path, self.time, self.nonce, self.digest, self.spoken,
-        )  # fmt: skip
+            self.federation,
+            self.method,
+            self.path,
+            self.time,
+            self.nonce,
+            self.digest,
+            self.spoken,
+        )
         return "\n".join(parts).encode()
 
 

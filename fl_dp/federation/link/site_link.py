@@ -214,9 +214,11 @@ class SiteLink:
             reply = Message(said, reply_to=message)
             # the server's own times, because this machine's clock may be off
             reply.metadata.__dict__.update(
-                _created_at=asked.created_at, _ttl=asked.ttl, _src_node_id=asked.dst_node_id,
+                _created_at=asked.created_at,
+                _ttl=asked.ttl,
+                _src_node_id=asked.dst_node_id,
                 _dst_node_id=SUPERLINK_NODE_ID,
-            )  # fmt: skip
+            )
             reply.metadata.__dict__["_message_id"] = reply.object_id
             response = self._client.PushMessages(
                 PushMessagesRequest(

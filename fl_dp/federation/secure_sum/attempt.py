@@ -23,8 +23,12 @@ Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # the most for the stage that nobody trains in, waits for an operator, or has paid for
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
-    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.9,
-}  # fmt: skip
+    wire.ADVERTISE: 0.25,
+    wire.SHARE: 0.25,
+    wire.MASK: 0.75,
+    wire.CONFIRM: 0.4,
+    wire.OPEN: 0.9,
+}
 _LEAST_SECONDS = 0.1
 _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked vector's
 

@@ -133,8 +133,11 @@ class Aggregator:
             result.verdicts[name] = replace(result.verdicts[name], scaled=share)
             logger.warning(
                 "client %s: an update of length %.4g is scaled down to %.4g, the longest that an honest one "
-                "can be", name, long, most,
-            )  # fmt: skip
+                "can be",
+                name,
+                long,
+                most,
+            )
 
     def _bounds(self, result: RoundResult, start: float) -> list[float]:
         """The greatest length of each update. start: length of the weights.

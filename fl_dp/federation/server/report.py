@@ -59,8 +59,13 @@ class RunReporter:
         c = self._config
         logger.info(
             "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
-            c.rounds, c.fit_clients, c.min_clients, c.noise_multiplier, c.max_grad_norm, c.weights,
-        )  # fmt: skip
+            c.rounds,
+            c.fit_clients,
+            c.min_clients,
+            c.noise_multiplier,
+            c.max_grad_norm,
+            c.weights,
+        )
 
     def report(
         self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float

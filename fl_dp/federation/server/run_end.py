@@ -100,9 +100,14 @@ def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, pr
 
 
 _NOTHING: dict[str, Any] = {
-    "rounds": 0, "epsilon": None, "delta": None, "federation": None, "accuracy": None, "loss": None,
+    "rounds": 0,
+    "epsilon": None,
+    "delta": None,
+    "federation": None,
+    "accuracy": None,
+    "loss": None,
     "clients": {},
-}  # fmt: skip
+}
 
 
 def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: MetricRecord) -> dict[str, Any]:

@@ -82,8 +82,11 @@ class SecureAggregator(Aggregator):
             return 1.0
         logger.warning(
             "the sum of %d members has length %.4g and is scaled down to %.4g, the longest that honest ones "
-            "can make; a member sends what it should not", len(survivors), length, most,
-        )  # fmt: skip
+            "can make; a member sends what it should not",
+            len(survivors),
+            length,
+            most,
+        )
         return most / length
 
 

@@ -6,10 +6,18 @@ from fl_dp.config.values import key_of
 from fl_dp.errors import ConfigError
 
 CHOSEN = (
-    "rounds", "local_epochs", "expected_batch_size", "physical_batch_size", "learning_rate",
-    "optimizer_settings", "server_optimizer", "optimizer_state", "max_grad_norm", "noise_multiplier",
+    "rounds",
+    "local_epochs",
+    "expected_batch_size",
+    "physical_batch_size",
+    "learning_rate",
+    "optimizer_settings",
+    "server_optimizer",
+    "optimizer_state",
+    "max_grad_norm",
+    "noise_multiplier",
     "participations",
-)  # fmt: skip
+)
 
 
 def check_open(keys: Iterable[str]) -> None:

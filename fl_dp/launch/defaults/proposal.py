@@ -19,10 +19,16 @@ from fl_dp.reporting.wording import counted
 
 # What the rule was made for, and measured with.
 _ONLY: dict[str, Scalar] = {
-    "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
-    "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
-    "strategy": "", "clipping": "abadi",
-}  # fmt: skip
+    "privacy": "on",
+    "optimizer": "sgd",
+    "optimizer_settings": "",
+    "server_optimizer": "fedavg",
+    "aggregation": "mean",
+    "local_algorithm": "fedavg",
+    "learning_rate_schedule": "constant",
+    "strategy": "",
+    "clipping": "abadi",
+}
 _OF_SUMS = "fedavgm"  # the server's optimizer of secure sums
 
 

@@ -14,10 +14,25 @@ from fl_dp.optional import require_package
 
 # Each passed the engine's probe with images of 32x32 and of 64x64 pixels.
 NAMES = (
-    "convnext_atto", "deit_tiny_patch16_224", "densenet121", "edgenext_xx_small", "efficientnet_b0",
-    "ghostnet_050", "nf_resnet26", "nfnet_l0", "poolformer_s12", "regnetx_002", "regnety_002", "resnet10t",
-    "resnet18", "resnet26", "resnet34", "resnet50", "vit_small_patch16_224", "vit_tiny_patch16_224",
-)  # fmt: skip
+    "convnext_atto",
+    "deit_tiny_patch16_224",
+    "densenet121",
+    "edgenext_xx_small",
+    "efficientnet_b0",
+    "ghostnet_050",
+    "nf_resnet26",
+    "nfnet_l0",
+    "poolformer_s12",
+    "regnetx_002",
+    "regnety_002",
+    "resnet10t",
+    "resnet18",
+    "resnet26",
+    "resnet34",
+    "resnet50",
+    "vit_small_patch16_224",
+    "vit_tiny_patch16_224",
+)
 _SIZED = ("deit_", "vit_")  # families that are built for one size of images
 _PATCHES = 4  # per side at least, if an image is large enough for them
 

@@ -41,11 +41,22 @@ _SETTINGS: dict[str, Any] = {
     "axes.unicode_minus": False,
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that every machine measures the same
     "font.size": 9.0,
-    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.edgecolor": INK, "grid.color": GRID, "axes.facecolor": "none", "figure.facecolor": "none",
-    "savefig.facecolor": "none", "hatch.color": BACK, "legend.facecolor": "none", "legend.edgecolor": GRID,
-    "axes.spines.top": False, "axes.spines.right": False, "path.simplify": False,
-}  # fmt: skip
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.edgecolor": INK,
+    "grid.color": GRID,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "hatch.color": BACK,
+    "legend.facecolor": "none",
+    "legend.edgecolor": GRID,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "path.simplify": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +143,15 @@ def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
 def _legend(axes: "Axes") -> None:
     columns = columns_of(axes.get_legend_handles_labels()[1])
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=columns, frameon=False, fontsize=8.0,
-        handlelength=2.6, borderaxespad=0.2, columnspacing=1.2,
-    )  # fmt: skip
+        loc="lower left",
+        bbox_to_anchor=(-0.12, 1.0),
+        ncols=columns,
+        frameon=False,
+        fontsize=8.0,
+        handlelength=2.6,
+        borderaxespad=0.2,
+        columnspacing=1.2,
+    )
 
 
 def framed(axes: "Axes", key: str, title: str, text: str) -> Figure:

@@ -328,11 +328,20 @@ def _so_far(run: Run, last: RoundReport | None) -> Summary:
     if last is None:
         raise ConfigError(f"{run.folder.shown}: {_why_no_facts(run)}")
     return Summary(
-        status="failed", private=last.private, rounds=last.round, epsilon=last.epsilon, delta=last.delta,
-        federation=last.federation, accuracy=last.accuracy, loss=last.loss,
-        seconds=math.nan, clients=last.clients, metrics=last.metrics, lost_rounds=last.lost_rounds,
+        status="failed",
+        private=last.private,
+        rounds=last.round,
+        epsilon=last.epsilon,
+        delta=last.delta,
+        federation=last.federation,
+        accuracy=last.accuracy,
+        loss=last.loss,
+        seconds=math.nan,
+        clients=last.clients,
+        metrics=last.metrics,
+        lost_rounds=last.lost_rounds,
         model_round=last.round,
-    )  # fmt: skip
+    )
 
 
 def _why_no_facts(run: Run) -> str:

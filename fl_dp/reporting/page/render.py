@@ -220,8 +220,17 @@ def _environment() -> "Environment":
         "short": clean,
         "alone": alone_words,
         "counted": counted,
-        **{one.__name__: one for one in (numbers.epsilon, numbers.known_epsilon, numbers.number,
-                                         numbers.measured, numbers.seconds, numbers.moment)},
-    }  # fmt: skip
+        **{
+            one.__name__: one
+            for one in (
+                numbers.epsilon,
+                numbers.known_epsilon,
+                numbers.number,
+                numbers.measured,
+                numbers.seconds,
+                numbers.moment,
+            )
+        },
+    }
     made.filters.update(filters)
     return made

@@ -23,9 +23,22 @@ LISTED = 200  # rows on the page
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
 _COUNTS = ("records", "invalid")  # with noise; shown without decimals
 _WORDS = frozenset(
-    ("in the last round", "reason", "accountant", "arithmetic", "data", "stated by", "commitment", "lost",
-     "metric", "measured on", "key", "asked for", "what ran")
-)  # fmt: skip
+    (
+        "in the last round",
+        "reason",
+        "accountant",
+        "arithmetic",
+        "data",
+        "stated by",
+        "commitment",
+        "lost",
+        "metric",
+        "measured on",
+        "key",
+        "asked for",
+        "what ran",
+    )
+)
 Row = tuple[str, ...]
 
 
@@ -78,10 +91,18 @@ def clients(run: RunFacts) -> Table:
         )
 
     columns = (
-        "client", "this run", "all runs in its ledger", "budget", "if all planned rounds run",
-        *((sums,) * in_sums), *(("its test records",) if run.tests else ()), "delta", "rounds",
-        "in the last round", "reason",
-    )  # fmt: skip
+        "client",
+        "this run",
+        "all runs in its ledger",
+        "budget",
+        "if all planned rounds run",
+        *((sums,) * in_sums),
+        *(("its test records",) if run.tests else ()),
+        "delta",
+        "rounds",
+        "in the last round",
+        "reason",
+    )
     rows = [row(*one) for one in shown]
     for name, one in tests.items():  # of no client that is listed
         cells = {"client": name, "its test records": _of_tests(one)}
@@ -100,9 +121,15 @@ def _of_tests(one: TestAccount | None) -> str:
 
 def noise(run: RunFacts) -> Table:
     columns = (
-        "client", f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}", "sample rate",
-        f"declared size ({run.unit}s)", "steps of this run", "steps in all", "accountant", "arithmetic",
-    )  # fmt: skip
+        "client",
+        f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}",
+        "sample rate",
+        f"declared size ({run.unit}s)",
+        "steps of this run",
+        "steps in all",
+        "accountant",
+        "arithmetic",
+    )
     rows = tuple(
         (
             name,

@@ -200,9 +200,15 @@ class TrainingActor:
         assert self._model is not None
         randomness = Randomness(item.key) if item else None
         trainer = trainer_of(
-            self._model, plan, self._task.objective, self._device, self._axes,
-            chooser=chooser, randomness=randomness, recorder=self._recorder if item else None,
-        )  # fmt: skip
+            self._model,
+            plan,
+            self._task.objective,
+            self._device,
+            self._axes,
+            chooser=chooser,
+            randomness=randomness,
+            recorder=self._recorder if item else None,
+        )
         if item:
             go_on_from(trainer, self._start, item.state)
         return trainer

@@ -137,8 +137,9 @@ class _Recomputed:
             costs = f"cost {truth:.4f}" if math.isfinite(truth) else "protect nothing"
             self._found.differs(
                 f"epsilon {claimed.lowest:.4f}, and its charges {costs} at delta {delta:g}",
-                claimed.lowest_at, _TOO_LOW,
-            )  # fmt: skip
+                claimed.lowest_at,
+                _TOO_LOW,
+            )
         if not math.isfinite(claimed.highest):
             return
         truth = epsilon_of(charges, delta)
@@ -146,8 +147,9 @@ class _Recomputed:
         if accountant == "pld" and excess > _FAR_ABOVE * truth + _FAR_ABOVE_ABSOLUTE:
             self._found.differs(
                 f"epsilon {claimed.highest:.4f}, and its charges cost {truth:.4f} at delta {delta:g}",
-                claimed.highest_at, _TOO_HIGH,
-            )  # fmt: skip
+                claimed.highest_at,
+                _TOO_HIGH,
+            )
         elif excess > LOOSER * truth + LOOSER:
             looser[accountant] = max(looser.get(accountant, 0.0), excess / max(truth, ABSOLUTE))
 
@@ -230,14 +232,16 @@ def _check_planned(
             continue
         if planned < one.epsilon or (ahead == 0 and not _same(planned, one.epsilon)):
             found.differs(
-                f"planned epsilon {planned:.4f}, spent {_shown(one.epsilon)}", where,
+                f"planned epsilon {planned:.4f}, spent {_shown(one.epsilon)}",
+                where,
                 "the plan costs no less than what was run of it, nor more where nothing was left",
-            )  # fmt: skip
+            )
         if planned > max(one.budget, one.epsilon) * (1 + ROUNDING):
             found.differs(
-                f"planned epsilon {planned:.4f} of a budget of {one.budget:g}", where,
+                f"planned epsilon {planned:.4f} of a budget of {one.budget:g}",
+                where,
                 "no ledger would have allowed that",
-            )  # fmt: skip
+            )
         _check_plan_ahead(one, where, ahead, last_steps.get(name, 0), planned, found, run_epsilon)
     if summary.planned_epsilon is None or summary.federation is None:
         return
@@ -247,8 +251,9 @@ def _check_planned(
         found.differs(
             f"the federation's planned epsilon is said to be {_shown(summary.planned_epsilon)}, and by its "
             f"clients' it is {_shown(None if None in plans else total)}",
-            claim.where, "the guarantee of the whole plan is not that of its clients",
-        )  # fmt: skip
+            claim.where,
+            "the guarantee of the whole plan is not that of its clients",
+        )
     for name, one in summary.clients.items():
         if one.this_run is None:
             continue
@@ -257,9 +262,10 @@ def _check_planned(
         if planned is None or not cost <= planned <= most * (1 + ROUNDING):
             found.differs(
                 f"planned epsilon {_shown(planned)} of this run, which has cost {_shown(cost)}, and "
-                f"{_shown(most)} with all that was there before", claim.of(name),
+                f"{_shown(most)} with all that was there before",
+                claim.of(name),
                 "the plan costs no less than what was run of it, and is a part of all that is spent",
-            )  # fmt: skip
+            )
 
 
 def _check_plan_ahead(
@@ -283,9 +289,10 @@ def _check_plan_ahead(
             continue
         if planned < allowed(truth):
             found.differs(
-                f"planned epsilon {planned:.4f}, and {steps} of the steps ahead cost {truth:.4f}", where,
+                f"planned epsilon {planned:.4f}, and {steps} of the steps ahead cost {truth:.4f}",
+                where,
                 "the rounds that were not run would have cost more",
-            )  # fmt: skip
+            )
         return
 
 

@@ -123,9 +123,10 @@ def _last_round(
         found.note(str(error).rstrip("."), means="the run was ended while it wrote")
     if not all(masked):
         found.note(
-            "no masks were used: whoever ran this saw each client's part of its secure sums", "rounds.jsonl",
+            "no masks were used: whoever ran this saw each client's part of its secure sums",
+            "rounds.jsonl",
             "against them the epsilon alone holds, and not the smaller one",
-        )  # fmt: skip
+        )
     if evidence.summary and evidence.summary.masked not in (None, all(masked)):
         found.differs("masked is another one in summary.json", "summary.json", _CHANGED)
     return last
@@ -140,9 +141,10 @@ def _check_sum(claim: Claim[RoundReport], found: Found) -> set[bool]:
     for name, client in claim.report.clients.items():
         if client.status == "trained" and client.shares != shares:
             found.differs(
-                f"shares {client.shares} of its noise, and the sum of this round has others", claim.of(name),
+                f"shares {client.shares} of its noise, and the sum of this round has others",
+                claim.of(name),
                 "how the noise was made up was changed: more shares make a larger epsilon alone",
-            )  # fmt: skip
+            )
     return {summed.masked} if summed else set()
 
 
@@ -193,9 +195,10 @@ def _compare_client(
         names = _OF_A_CLIENT if as_planned else _OF_SAME_CHARGES
         return _compare_fields(names, one, other, where, found)
     found.note(
-        f"client {clean(name)} has other charges than in the last line", "summary.json",
+        f"client {clean(name)} has other charges than in the last line",
+        "summary.json",
         "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
-    )  # fmt: skip
+    )
     no_part = {"sample_rate", "noise_multiplier"} if other.sample_rate is None else set()
     there = tuple(key for key in _OF_SETTINGS if key not in no_part)
     return _compare_fields(there, one, other, where, found, _OTHER_SETTINGS)
@@ -224,15 +227,17 @@ def _compare_model(path: Path, claimed: str | None, found: Found) -> None:
     weights = _weights_of_file(path)
     if weights_digest(weights) != claimed:
         found.differs(
-            f"{path.name} has other weights than summary.json says", path.name,
+            f"{path.name} has other weights than summary.json says",
+            path.name,
             "the model was changed or swapped: this guarantee is not of this model",
-        )  # fmt: skip
+        )
     for name, first in sorted(ties_left_open(weights).items()):
         found.note(
-            f"{clean(name)} is tied with {clean(first)}", path.name,
+            f"{clean(name)} is tied with {clean(first)}",
+            path.name,
             "the digest says what the tensors are, and not which of two alike a second name is tied with; "
             "fl_dp refuses to load one that the model does not tie",
-        )  # fmt: skip
+        )
 
 
 def _weights_of_file(path: Path) -> "dict[str, Tensor]":

@@ -112,15 +112,17 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
         return False
     if book is None:
         found.differs(
-            "the head that was committed to is no entry of this ledger", where,
+            "the head that was committed to is no entry of this ledger",
+            where,
             "the ledger was written anew since, or is another one",
-        )  # fmt: skip
+        )
         return False
     if said.one_run_ledger and not book.of_one_run:
         found.differs(
             "states that its ledger was made for this run alone, and not all entries of the ledger say so",
-            where, "the epsilon is over other runs as well",
-        )  # fmt: skip
+            where,
+            "the epsilon is over other runs as well",
+        )
     left = [merge(account.spent()) for account in book.accounts() if account.retired is None]
     for account in said.accounts:
         spent = merge(account.spent)
@@ -131,7 +133,7 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
                 f"client {clean(account.client)} states charges that no account of the ledger had then",
                 where,
                 _LOWERED,
-            )  # fmt: skip
+            )
     return True
 
 
@@ -255,8 +257,9 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
             found.differs(
                 f"{sum(entry.steps for entry in lacking)} steps that {clean(one.whose)} has paid for this "
                 "run are counted as if they had been spent before",
-                f"summary.json, client {clean(name)}", _LOWERED,
-            )  # fmt: skip
+                f"summary.json, client {clean(name)}",
+                _LOWERED,
+            )
         if not name and (name := _who_counts_more(one, claimed, failed)):
             found.note(
                 f"client {clean(name)} is counted with more than {clean(one.whose)} has paid for",
@@ -268,8 +271,9 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
         else:
             found.differs(
                 f"{sum(entry.steps for entry in one.spent)} steps were paid by {clean(one.whose)}",
-                "summary.json has no client with these charges", _LOWERED,
-            )  # fmt: skip
+                "summary.json has no client with these charges",
+                _LOWERED,
+            )
     with_charges = sum(bool(one.charges) for one in summary.clients.values())
     return f"; the charges of {len(paid)} of {counted(with_charges, 'client')} are those that were paid"
 

@@ -90,13 +90,15 @@ def _check(site: TestAccount, where: str, before: TestAccount | None, found: Fou
     ((rate, noise), *others) = kinds or ((0.0, 0.0),)
     if others or rate != 1.0 or not noise:
         found.differs(
-            "its account of test records holds something else than equal evaluations", where,
+            "its account of test records holds something else than equal evaluations",
+            where,
             "an evaluation sees every test record, and all of a site's have the same noise",
-        )  # fmt: skip
+        )
         return
     if before is not None and missing(site.charges, before.charges):
-        found.differs("the charges of test records lack evaluations of before", where,
-                      "nothing is ever given back")  # fmt: skip
+        found.differs(
+            "the charges of test records lack evaluations of before", where, "nothing is ever given back"
+        )
     claimed = [("", site.charges, claim)]
     if site.epsilon_alone is not None:
         claimed.append((" alone", alone(site.charges), site.epsilon_alone))
@@ -123,8 +125,9 @@ def _check(site: TestAccount, where: str, before: TestAccount | None, found: Fou
                 words = f"epsilon{which} {epsilon:.4f} of test records, and its charges cost {cost:.4f}"
                 found.differs(words, where, _TOO_LOW)
     if claim > site.budget:
-        found.differs(f"epsilon {claim:.4f} of a budget of {site.budget:g}", where,
-                      "no ledger pays beyond its budget")  # fmt: skip
+        found.differs(
+            f"epsilon {claim:.4f} of a budget of {site.budget:g}", where, "no ledger pays beyond its budget"
+        )
 
 
 def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bool, found: Found) -> None:

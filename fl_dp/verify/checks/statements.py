@@ -38,9 +38,10 @@ def _run(evidence: Evidence, found: Found) -> None:
             found.differs(str(error).rstrip("."), where, "it says nothing")
     if any(one.key for one in texts) and _is_called_simulated(evidence):
         found.differs(
-            "launch.toml says that clients were simulated, and a site has signed", "launch.toml",
+            "launch.toml says that clients were simulated, and a site has signed",
+            "launch.toml",
             "the clients of a simulation have no keys: the launch was changed, or the statements put here",
-        )  # fmt: skip
+        )
     if alone:
         whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
         found.note(f"the ledger was made for this run alone ({whose})", "statements.json", _LEFT_OUT)
@@ -71,17 +72,19 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
     site = evidence.roster.site_of(one.key) if evidence.roster and signed else None
     if evidence.roster and signed and site is None:
         found.differs(
-            f"signed by a key that the roster of {clean(evidence.roster.federation)} does not have", where,
+            f"signed by a key that the roster of {clean(evidence.roster.federation)} does not have",
+            where,
             "this is the roster of another federation, or not the one of then; or no site of it has signed",
-        )  # fmt: skip
+        )
     summary = evidence.summary
     for other in speaks_of_another(said, summary.run, summary.digests.get("model")) if summary else ():
         found.differs(f"it is of another {other}", where, _OTHER_RUN)
     if said.retired:
         found.note(
-            f"{counted(said.retired, 'account')} of its ledger retired", where,
+            f"{counted(said.retired, 'account')} of its ledger retired",
+            where,
             "what these had spent is in no epsilon",
-        )  # fmt: skip
+        )
     for account in said.accounts:
         _check_account(account, said, where, evidence.summary, found)
         if site is not None and site.name != account.client:
@@ -89,7 +92,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
                 f"signed by site {clean(site.name)}, and speaks of client {clean(account.client)}",
                 where,
                 "a site can state what its own data have spent, and nothing for others",
-            )  # fmt: skip
+            )
         authentic = site is not None and site.name == account.client
         if account.client in found.signed:
             found.differs(f"a second statement of client {clean(account.client)}", where, _OTHER_RUN)
@@ -138,7 +141,7 @@ def _check_account(
                     f"{name} {_shown(stated)} is stated, and summary.json says {_shown(said_there)}",
                     where,
                     _CHANGED,
-                )  # fmt: skip
+                )
 
 
 def _check_arithmetic(account: AccountStatement, word: str, where: str, found: Found) -> None:
@@ -159,12 +162,13 @@ def _check_spent(account: AccountStatement, client: ClientReport, where: str, fo
             f"{sum(one.steps for one in spent)} steps are stated, and not all are in summary.json",
             where,
             "the charges were lowered in this folder, or another run has trained on the same data meanwhile",
-        )  # fmt: skip
+        )
     elif missing(spent, client.charges):
         found.note(
             f"{sum(one.steps for one in spent)} steps are stated, and summary.json counts {client.steps}",
-            where, "the server counts what it was not answered for; the site knows",
-        )  # fmt: skip
+            where,
+            "the server counts what it was not answered for; the site knows",
+        )
 
 
 def _check_this_run(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
@@ -173,8 +177,9 @@ def _check_this_run(account: AccountStatement, client: ClientReport, where: str,
     if account.other_runs and (more := missing(spent, both)):
         found.note(
             f"{sum(one.steps for one in more)} steps of this run in summary.json are not stated as such",
-            where, "the server counts what it was not answered for; or they were of other runs",
-        )  # fmt: skip
+            where,
+            "the server counts what it was not answered for; or they were of other runs",
+        )
     left_out = missing(both, spent)
     if left_out:
         found.differs(

@@ -34,9 +34,14 @@ def test_an_account_tells_its_rounds_and_their_wall(ledger):
 
 
 ROUND = {
-    "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 4,
+    "kind": "reserve",
+    "run": "r",
+    "round": 1,
+    "sample_rate": 0.1,
+    "noise_multiplier": 1.0,
+    "steps": 4,
     "arithmetic": "steady-rows",
-}  # fmt: skip
+}
 
 
 def written(path, **of_round):

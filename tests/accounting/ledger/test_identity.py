@@ -119,12 +119,14 @@ def by_comparing_all(identities: list[Identity]) -> list[list[int]]:
 def some_identity(draw: random.Random) -> Identity:
     start = draw.randrange(0, 4000, 50)
     return Identity(
-        dataset=f"set {draw.randrange(40)}", fingerprint=f"print {draw.randrange(60)}",
-        source=f"source {draw.randrange(12)}", cut=draw.choice(("", "iid", "by site")),
+        dataset=f"set {draw.randrange(40)}",
+        fingerprint=f"print {draw.randrange(60)}",
+        source=f"source {draw.randrange(12)}",
+        cut=draw.choice(("", "iid", "by site")),
         sketch=draw.choice(("", sample(range(start, start + draw.choice((5, 60, 300)))))),
         unit=draw.choice(("record", "record", "person")),
         persons=draw.choice(("", sample(range(start, start + 40)))),
-    )  # fmt: skip
+    )
 
 
 def test_groups_are_those_of_comparing_each_with_all_others() -> None:

@@ -113,7 +113,8 @@ def test_after_it_was_retired_both_count_together(ledger: Path, frame: pd.DataFr
 
 
 def test_other_patients_are_new(ledger: Path, frame: pd.DataFrame) -> None:
-    others = frame.assign(**{name: frame[name].sample(frac=1, random_state=n).values
-                             for n, name in enumerate(frame)})  # fmt: skip
+    others = frame.assign(
+        **{name: frame[name].sample(frac=1, random_state=n).values for n, name in enumerate(frame)}
+    )
     with Ledger.open_existing(ledger) as opened:
         assert opened.register_all([declared(ledger, others)]) == [128]

@@ -134,7 +134,7 @@ def test_without_splits_each_record_decides_for_itself(tmp_path: Path) -> None:
         ),
         ({"text": ["a"], "label": [-1]}, {"label": LABEL}, "every label in 0 to 1"),
     ],
-)  # fmt: skip
+)
 def test_everything_else_is_refused_in_words(tmp_path: Path, columns: Any, kinds: Any, words: str) -> None:
     kinds = ({"text": datasets.Value("string")} if "text" in columns else {}) | kinds
     save_train(tmp_path / "c", columns, **kinds)

@@ -18,8 +18,8 @@ Written = Callable[..., Path]
 DIVIDED = {
     'range = [20, 80]\nif-missing = "encode"': 'range = [20, 80]\nif-missing = "encode"\nbands = [35, 80]',
     'kind = "ignore"': 'kind = "subgroup"\nsubgroups = { first = ["a", "b"], "last" = ["e"] }',
-    'categories = [1, 2, 3]': 'categories = [1, 2, 3]\nsubgroups = [2]',
-}  # fmt: skip
+    "categories = [1, 2, 3]": "categories = [1, 2, 3]\nsubgroups = [2]",
+}
 
 
 def divided(schema: str) -> str:

@@ -35,8 +35,14 @@ def test_a_whole_schema(read: Read, schema_text: str) -> None:
     assert (schema.header, schema.separator, schema.split) == (True, ",", "none")
     assert schema.form == Form((7,), 2)
     assert schema.inputs == (
-        "age", "age missing", "pain = 1", "pain = 2", "pain = 3", "pain = other", "pain = missing"
-    )  # fmt: skip
+        "age",
+        "age missing",
+        "pain = 1",
+        "pain = 2",
+        "pain = 3",
+        "pain = other",
+        "pain = missing",
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,13 @@ def test_a_sum_counts_as_its_nearest_multiples():
 
 def test_each_number_of_a_sum_stays_at_its_place_and_has_noise_of_its_own_in_any_layout():
     values = torch.arange(3 * 4 * 5 * 6, dtype=torch.float64).view(3, 4, 5, 6)
-    for grad in (values.to(memory_format=torch.channels_last), values.permute(2, 0, 3, 1), values[:, ::2],
-                 values[:, :1, :1, :1].expand(3, 4, 7, 2), values[0, 0].t()):  # fmt: skip
+    for grad in (
+        values.to(memory_format=torch.channels_last),
+        values.permute(2, 0, 3, 1),
+        values[:, ::2],
+        values[:, :1, :1, :1].expand(3, 4, 7, 2),
+        values[0, 0].t(),
+    ):
         torch.testing.assert_close(_noisy(grad, sensitivity=1e-6), grad.contiguous(), rtol=0, atol=1e-3)
         noise = _noisy(grad) - grad
         assert len(noise.unique()) == noise.numel()

@@ -72,8 +72,10 @@ def test_a_grid_so_fine_that_a_pass_could_be_cut_is_refused():
 def test_a_single_pass_gets_what_one_process_gets_from_the_same_bytes(monkeypatch):
     clipped = ClippedSum(
         {"w": torch.randn(3, 4, dtype=torch.float64), "b": torch.randn(2, dtype=torch.complex128)},
-        1.0, torch.zeros(9), most=10,
-    )  # fmt: skip
+        1.0,
+        torch.zeros(9),
+        most=10,
+    )
     source = Randomness(bytes(range(32)))
     monkeypatch.setattr(Randomness, "system", classmethod(lambda cls: source))
     expected = add_gaussian_noise(clipped, noise_multiplier=1.0, generator="secure")

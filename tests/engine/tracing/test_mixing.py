@@ -47,7 +47,7 @@ def _honest():
         "losses that are not finite": (lambda x, y: x[:, 0] / (x[:, 0] > 0), _batch()),
         "losses of zero": (lambda x, y: x[:, 0] * 0, _batch()),
         "two examples": (_of(_mlp()), _batch(2)),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("thorough", [False, True])

@@ -88,7 +88,7 @@ MODELS = {
     "attention": (lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), (4, 6)),
     "one token": (last_token, (4, 6)),
     "nothing left out": (skips_padding, (4, 6)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -43,7 +43,7 @@ SIZE = {
     "a rate": lambda x: F.dropout(x, 0.1 if len(x) > 10 else 0.4),
     "no row for one": lambda x: x.squeeze(0),
     "another output": lambda x: {"x": x, **({"y": x} if len(x) == 3 else {})},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", PLACE | SIZE)

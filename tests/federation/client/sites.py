@@ -27,9 +27,15 @@ class Site:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         flat = {
-            "client": "hospital", "ledger": str(folder / "ledger.sqlite"), "epsilon": 3.0,
-            "partition-id": 0, "num-partitions": 2, "accountant": "rdp", "device": "cpu", **settings,
-        }  # fmt: skip
+            "client": "hospital",
+            "ledger": str(folder / "ledger.sqlite"),
+            "epsilon": 3.0,
+            "partition-id": 0,
+            "num-partitions": 2,
+            "accountant": "rdp",
+            "device": "cpu",
+            **settings,
+        }
         self.file = folder / "client.toml"
         self.file.write_text(tomli_w.dumps(flat))
 

@@ -35,9 +35,17 @@ class Imaging:
         task = task_of(own)
         task.form = load_part(own).form
         plan = RoundPlan(
-            f"run of {own.features}", server_round, own.model, steps, 20, 0.5, 0.0, 3.0, 1.0,
+            f"run of {own.features}",
+            server_round,
+            own.model,
+            steps,
+            20,
+            0.5,
+            0.0,
+            3.0,
+            1.0,
             **{"task": task_identity(own), **asked},
-        )  # fmt: skip
+        )
         return self.client.train(plan, model=new_model(task))
 
     def accounts(self) -> list[tuple[str, int]]:

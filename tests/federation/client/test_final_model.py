@@ -101,8 +101,11 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> No
     assert statement.one_run_ledger is one_run
     assert (statement.run, statement.weights) == ("run-1", weights_digest(state_arrays(MODEL)))
     assert (account.client, account.data, account.kind, account.unit) == (
-        "hospital", "ward 7", "digits", "record",
-    )  # fmt: skip
+        "hospital",
+        "ward 7",
+        "digits",
+        "record",
+    )
     assert (account.spent, account.epsilon, account.delta) == (update.spent, update.epsilon, update.delta)
     assert account.public_size == site.register().public_size
     assert account.other_runs == ()

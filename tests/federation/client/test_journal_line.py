@@ -7,9 +7,18 @@ import pytest
 from fl_dp.federation.client.journal import Line, in_words
 
 LINE = Line(
-    event="trained", at="2026-01-31T12:00:00", client="north", run="r", round=3, steps=12,
-    before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7,
-)  # fmt: skip
+    event="trained",
+    at="2026-01-31T12:00:00",
+    client="north",
+    run="r",
+    round=3,
+    steps=12,
+    before=0.404,
+    after=0.5101,
+    budget=2.0,
+    seconds=0.81,
+    process=7,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +36,11 @@ LINE = Line(
             {"event": "registered", "run": "", "after": 0.404},
             "a server asked who this client is; epsilon 0.41 of 2.00 is spent",
         ),
-        ({"event": "failed", "run": "", "after": None, "reason": "no"},
-         "a server asked who this client is: failed: no"),
+        (
+            {"event": "failed", "run": "", "after": None, "reason": "no"},
+            "a server asked who this client is: failed: no",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_line_in_words(changes: dict[str, object], words: str) -> None:
     assert in_words(replace(LINE, **changes)) == words  # type: ignore[arg-type]

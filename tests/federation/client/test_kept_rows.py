@@ -41,10 +41,14 @@ def test_a_round_of_the_same_kind_is_not_measured_again(config: ClientConfig) ->
 @pytest.mark.parametrize(
     "other",
     [
-        {"model": "mlp"}, {"expected_batch_size": 32}, {"private": False},
-        {"trained": "x"}, {"task": "0" * 64}, {"at_most": 32},
+        {"model": "mlp"},
+        {"expected_batch_size": 32},
+        {"private": False},
+        {"trained": "x"},
+        {"task": "0" * 64},
+        {"at_most": 32},
     ],
-)  # fmt: skip
+)
 def test_one_of_another_kind_is(config: ClientConfig, other: dict[str, Any]) -> None:
     measured(config)
     assert measured(config, **other)

@@ -103,7 +103,7 @@ CLOCK = LinkRefusedError(401, "your clock is 400 s ahead; set it")
         ([None, None], [LinkRefusedError(409, "not joined"), StopError()], [JOINED]),  # has lapsed
         ([None], [UNSIGNED, None, StopError()], [JOINED, f"a message is not answered: {UNSIGNED}"]),
     ],
-)  # fmt: skip
+)
 def test_it_outlives_its_server_and_tells_of_each_change_once(
     joins: list[Any], messages: list[Any], told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -87,11 +87,18 @@ def test_a_round_goes_on_where_its_runs_last_one_before_it_ended(site: Keeping) 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"local_algorithm": "fedprox"}, {"optimizer_settings": "amsgrad=true"}, {"optimizer": "adamax"},
-        {"model": "other"}, {"task": "t"}, {"trained": "t"}, {"unit": "person"}, {"personal": "1.bias"},
-        {"private": False}, {"optimizer_state": "reset"},
+        {"local_algorithm": "fedprox"},
+        {"optimizer_settings": "amsgrad=true"},
+        {"optimizer": "adamax"},
+        {"model": "other"},
+        {"task": "t"},
+        {"trained": "t"},
+        {"unit": "person"},
+        {"personal": "1.bias"},
+        {"private": False},
+        {"optimizer_state": "reset"},
     ],
-)  # fmt: skip
+)
 def test_a_state_is_of_one_run_one_model_and_one_way_to_train(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:

@@ -26,9 +26,16 @@ from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.training import private, rehearsing
 
 PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,
-    momentum=0.0, noise_multiplier=1.0, max_grad_norm=1.0,
-)  # fmt: skip
+    run="run",
+    server_round=1,
+    model="linear",
+    steps=4,
+    expected_batch_size=20,
+    learning_rate=0.5,
+    momentum=0.0,
+    noise_multiplier=1.0,
+    max_grad_norm=1.0,
+)
 BUDGET = Budget(epsilon=8.0, delta=1e-5, accountant="rdp")
 
 
@@ -52,11 +59,19 @@ class Site:
         self.ledger = Ledger.open(folder / "ledger.sqlite")
         self.rounds = ClientRounds(self.ledger)
         self.settings = ClientConfig(
-            client="hospital", ledger=str(folder / "ledger.sqlite"), data_name="data", public_size=100,
-            vary_mechanism=True, epsilon=8.0, delta=1e-5, accountant="rdp", physical_batch_size=8,
-            memory_mib=64, device="cpu",
+            client="hospital",
+            ledger=str(folder / "ledger.sqlite"),
+            data_name="data",
+            public_size=100,
+            vary_mechanism=True,
+            epsilon=8.0,
+            delta=1e-5,
+            accountant="rdp",
+            physical_batch_size=8,
+            memory_mib=64,
+            device="cpu",
             **settings,
-        )  # fmt: skip
+        )
 
     def client(self, data, **changes):
         (client,) = self.rounds.register([(dataclasses.replace(self.settings, **changes), data)])
@@ -106,9 +121,14 @@ def test_an_empty_draw_is_still_a_noised_step(site, data):
 def test_noise_is_added_once_a_logical_batch_however_it_is_cut(site, data, physical_batch_size):
     """With C tiny the update is nothing but noise, whose size must not depend on the cut."""
     plan = dataclasses.replace(
-        PLAN, server_round=physical_batch_size, steps=1, learning_rate=1.0, expected_batch_size=50,
-        max_grad_norm=1e-6, noise_multiplier=1e4,
-    )  # fmt: skip
+        PLAN,
+        server_round=physical_batch_size,
+        steps=1,
+        learning_rate=1.0,
+        expected_batch_size=50,
+        max_grad_norm=1e-6,
+        noise_multiplier=1e4,
+    )
     model = nn.Linear(5, 200)
     before = model.weight.detach().numpy().copy()
     wide = TensorData(data.x, data.y, tuple(map(str, range(200))))

@@ -11,9 +11,7 @@ from fl_dp.federation.secure_sum.grid import proposed_head
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.records import RoundPlan
 
-PLAN = RoundPlan(
-    "run", 3, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3
-)  # fmt: skip
+PLAN = RoundPlan("run", 3, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
 
 
 def proposed(plan: RoundPlan) -> Head:

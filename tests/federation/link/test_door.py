@@ -23,11 +23,25 @@ from fl_dp.kits.keys import SigningKey
 FLEET = [f"/v1/fleet/{name}" for name in ROUTES]
 # What Flower's SuperLink answers besides on the port that its nodes reach.
 CLOSED = [
-    "/v1/fleet/register-node", "/v1/fleet/unregister-node", "/v1/fleet/get-run", "/v1/fleet/get-fab",
-    "/v1/control/start-run", "/v1/control/stop-run", "/v1/control/list-nodes", "/v1/control/register-node",
-    "/v1/control/unregister-node", "/v1/runtime/acquire-task", "/v1/runtime/push-messages",
-    "/v1/runtime/pull-messages", "/v1/runtime/pull-task-input", "/docs", "/openapi.json", "/health", "/", "",
-]  # fmt: skip
+    "/v1/fleet/register-node",
+    "/v1/fleet/unregister-node",
+    "/v1/fleet/get-run",
+    "/v1/fleet/get-fab",
+    "/v1/control/start-run",
+    "/v1/control/stop-run",
+    "/v1/control/list-nodes",
+    "/v1/control/register-node",
+    "/v1/control/unregister-node",
+    "/v1/runtime/acquire-task",
+    "/v1/runtime/push-messages",
+    "/v1/runtime/pull-messages",
+    "/v1/runtime/pull-task-input",
+    "/docs",
+    "/openapi.json",
+    "/health",
+    "/",
+    "",
+]
 
 
 def connection_to(federation: Federation) -> HTTPSConnection:

@@ -34,10 +34,15 @@ def test_it_travels_and_holds(bearing: Bearing) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"federation": "another"}, {"run": 8}, {"message_type": "query"}, {"group": "4"}, {"site": "c" * 64},
-        {"created": 1e9 + 1}, {"answers": "c" * 64},
+        {"federation": "another"},
+        {"run": 8},
+        {"message_type": "query"},
+        {"group": "4"},
+        {"site": "c" * 64},
+        {"created": 1e9 + 1},
+        {"answers": "c" * 64},
     ],
-)  # fmt: skip
+)
 def test_it_holds_for_nothing_else_and_by_no_other_key(bearing: Bearing, other: dict[str, Any]) -> None:
     """An instruction is no answer, too: else a server could make an answer of what it may sign."""
     message = signed(content(), bearing, KEY)

@@ -152,10 +152,15 @@ def push_raw(
     """
     known = asked.metadata
     honest = {
-        "_run_id": known.run_id, "_src_node_id": known.dst_node_id, "_dst_node_id": 1,
-        "_reply_to_message_id": known.message_id, "_group_id": known.group_id,
-        "_created_at": known.created_at, "_ttl": known.ttl, "_message_type": known.message_type,
-    }  # fmt: skip
+        "_run_id": known.run_id,
+        "_src_node_id": known.dst_node_id,
+        "_dst_node_id": 1,
+        "_reply_to_message_id": known.message_id,
+        "_group_id": known.group_id,
+        "_created_at": known.created_at,
+        "_ttl": known.ttl,
+        "_message_type": known.message_type,
+    }
     content = signed(
         RecordDict({"report": ConfigRecord({"ok": True})}),
         link._bearing(asked, known.message_id),
@@ -175,10 +180,13 @@ def push_raw(
     for object_id, one in get_all_nested_objects(root).items():
         client.PushObject(
             PushObjectRequest(
-                node=node, run_id=known.run_id, session_id=response.session_id, object_id=object_id,
+                node=node,
+                run_id=known.run_id,
+                session_id=response.session_id,
+                object_id=object_id,
                 object_content=one.deflate(),
             )
-        )  # fmt: skip
+        )
 
 
 def _unscored(fields: dict[str, Any]) -> dict[str, Any]:

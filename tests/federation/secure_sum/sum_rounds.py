@@ -38,10 +38,16 @@ class MemberOfSums:
     def __init__(self, number: int, of: int, folder: Path, **settings: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         flat = {
-            "client": f"site-{number}", "ledger": str(folder / "ledger.sqlite"), "epsilon": 3.0,
-            "partition-id": number, "num-partitions": of, "accountant": "rdp", "device": "cpu",
-            "allow-secure-sum": 3, **settings,
-        }  # fmt: skip
+            "client": f"site-{number}",
+            "ledger": str(folder / "ledger.sqlite"),
+            "epsilon": 3.0,
+            "partition-id": number,
+            "num-partitions": of,
+            "accountant": "rdp",
+            "device": "cpu",
+            "allow-secure-sum": 3,
+            **settings,
+        }
         self.config = ClientConfig.from_flat(flat)
         self.key = KEYS[number]
         self.kept = b""
@@ -131,10 +137,11 @@ class Federation:
         self._grid: SecureGrid | None = None
         self.config = RunConfig.from_flat(
             {
-                "clients": clients, "aggregation": f"secure:{dropouts}",
+                "clients": clients,
+                "aggregation": f"secure:{dropouts}",
                 "round-timeout": 60.0,
             }
-        )  # fmt: skip
+        )
         task_of(self.config).form = Form((1, 8, 8), 10)
 
     def round(

@@ -31,9 +31,12 @@ def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
     played, states = Played(head(5, numbers=2000)), {}
     for stage, go_on in (
-        ("begun", played.advertise), ("shared", played.share),
-        ("masked", played.mask), ("confirmed", played.confirm), ("ended", played.open),
-    ):  # fmt: skip
+        ("begun", played.advertise),
+        ("shared", played.share),
+        ("masked", played.mask),
+        ("confirmed", played.confirm),
+        ("ended", played.open),
+    ):
         go_on()
         states[stage] = played.members[0].to_bytes()
     member = Participant.from_bytes(states["shared"], played.keys[0])

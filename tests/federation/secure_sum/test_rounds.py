@@ -193,8 +193,13 @@ def test_who_is_told_something_else_than_was_signed_pays_nothing(tmp_path):
         if (number, stage) != (3, wire.MASK):
             return asked
         kept = member.kept
-        for plan in ({"max_grad_norm": 1e-9}, {"noise_multiplier": 0.5}, {"steps": 2}, {"shares": 1},
-                     {"learning_rate": 7.0}):  # fmt: skip
+        for plan in (
+            {"max_grad_norm": 1e-9},
+            {"noise_multiplier": 0.5},
+            {"steps": 2},
+            {"shares": 1},
+            {"learning_rate": 7.0},
+        ):
             content = RecordDict({**asked, "plan": ConfigRecord({**asked["plan"], **plan})})
             others.append(told(member, content)[REFUSAL]["reason"])
             member.kept = kept

@@ -79,12 +79,22 @@ def test_a_clients_own_limits(limits, words):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("run", ""), ("run", 5), ("server_round", -1), ("server_round", True), ("attempt", "g" * 32),
-        ("attempt", "0" * 31), ("plan", "A" * 64), ("max_grad_norm", float("nan")), ("sensitivity", 0.0),
-        ("noise_multiplier", float("inf")), ("numbers", 2**40), ("clients", 10**9),
-        ("threshold", 4.0), ("share_deviation", 1),
+        ("run", ""),
+        ("run", 5),
+        ("server_round", -1),
+        ("server_round", True),
+        ("attempt", "g" * 32),
+        ("attempt", "0" * 31),
+        ("plan", "A" * 64),
+        ("max_grad_norm", float("nan")),
+        ("sensitivity", 0.0),
+        ("noise_multiplier", float("inf")),
+        ("numbers", 2**40),
+        ("clients", 10**9),
+        ("threshold", 4.0),
+        ("share_deviation", 1),
     ],
-)  # fmt: skip
+)
 def test_what_no_honest_server_sends_is_not_read(name, value):
     with pytest.raises(ConfigError, match=name):
         Head.from_fields({**head(5).to_fields(), name: value})

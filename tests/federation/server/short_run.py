@@ -20,9 +20,16 @@ class Killed(BaseException):
 
 def settings(**changes):
     values = {
-        "clients": 2, "min_clients": 2, "fit_clients": 2, "rounds": 3, "noise_multiplier": 2.0,
-        "expected_batch_size": 64, "round_timeout": 0.3, "accountant": "rdp", "min_updates": 1,
-    }  # fmt: skip
+        "clients": 2,
+        "min_clients": 2,
+        "fit_clients": 2,
+        "rounds": 3,
+        "noise_multiplier": 2.0,
+        "expected_batch_size": 64,
+        "round_timeout": 0.3,
+        "accountant": "rdp",
+        "min_updates": 1,
+    }
     return RunConfig(**{**values, **changes})
 
 
@@ -42,9 +49,14 @@ def run(nodes, fakes, config=None, evaluate=None, start=START):
 def serve(folder, grid, run=77, *, resumed=False, **changes):
     """The server's main function as Flower calls it; resumed: as our own launchers do."""
     flat = {
-        "out": str(folder / "out"), "rounds": 2, "noise-multiplier": 2.0, "round-timeout": 0.3,
-        "device": "cpu", "accountant": "rdp", **changes,
-    }  # fmt: skip
+        "out": str(folder / "out"),
+        "rounds": 2,
+        "noise-multiplier": 2.0,
+        "round-timeout": 0.3,
+        "device": "cpu",
+        "accountant": "rdp",
+        **changes,
+    }
     if resumed:
         run_federation(grid, flat, str(run), folder / "out", resumed=True)
     else:

@@ -23,12 +23,25 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
     for name in ("epsilon", "delta", "accuracy", "loss"):
         assert summary[name] == lines[-1][name]
     assert summary["clients"]["0"] == {
-        "epsilon": lines[-1]["clients"]["0"]["epsilon"], "accountant": "rdp", "budget": 3.0, "delta": 1e-5,
-        "arithmetic": "steady-rows", "steps": 20, "rounds": 2, "rounds_left": 0, "rounds_beyond": 2,
-        "status": "trained", "reason": "", "retired": 0, "public_size": 640, "sample_rate": 0.1,
-        "noise_multiplier": 2.0, "charges": lines[-1]["clients"]["0"]["charges"], "before": [],
+        "epsilon": lines[-1]["clients"]["0"]["epsilon"],
+        "accountant": "rdp",
+        "budget": 3.0,
+        "delta": 1e-5,
+        "arithmetic": "steady-rows",
+        "steps": 20,
+        "rounds": 2,
+        "rounds_left": 0,
+        "rounds_beyond": 2,
+        "status": "trained",
+        "reason": "",
+        "retired": 0,
+        "public_size": 640,
+        "sample_rate": 0.1,
+        "noise_multiplier": 2.0,
+        "charges": lines[-1]["clients"]["0"]["charges"],
+        "before": [],
         "planned_epsilon": lines[-1]["epsilon"],
-    }  # fmt: skip
+    }
     assert summary["federation"] == lines[-1]["federation"]
     assert summary["suppressed_below"] == 20
     state = torch.load(tmp_path / "out/model.pt", weights_only=True)

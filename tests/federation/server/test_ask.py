@@ -89,9 +89,13 @@ def _client(config: RunConfig, name: str, size: int, rounds: int):
 
 def test_who_comes_later_with_fewer_records_changes_nothing_for_the_others():
     config = RunConfig(
-        clients=4, min_clients=3, fit_clients=4, aggregation="secure",
-        expected_batch_size=64, noise_multiplier=3.0,
-    )  # fmt: skip
+        clients=4,
+        min_clients=3,
+        fit_clients=4,
+        aggregation="secure",
+        expected_batch_size=64,
+        noise_multiplier=3.0,
+    )
     registration = Registration(config)
     sizes = {"1": (640, 1), "2": (640, 1), "3": (640, 1), "4": (128, 0)}
     registration.clients = {name: _client(config, name, *one) for name, one in sizes.items()}

@@ -15,8 +15,12 @@ from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.reporting.run_results import RunResults
 
 FLAT = {
-    "rounds": 3, "noise-multiplier": 2.0, "round-timeout": 0.3, "device": "cpu", "accountant": "rdp",
-}  # fmt: skip
+    "rounds": 3,
+    "noise-multiplier": 2.0,
+    "round-timeout": 0.3,
+    "device": "cpu",
+    "accountant": "rdp",
+}
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -28,11 +28,14 @@ def test_a_draw_is_larger_as_seldom_as_is_said(size, rate):
         most = largest_draw(size, rate, math.log(1 / chance))
         tail = math.fsum(
             math.exp(
-                math.lgamma(size + 1) - math.lgamma(k + 1) - math.lgamma(size - k + 1)
-                + k * math.log(rate) + (size - k) * math.log1p(-rate)
+                math.lgamma(size + 1)
+                - math.lgamma(k + 1)
+                - math.lgamma(size - k + 1)
+                + k * math.log(rate)
+                + (size - k) * math.log1p(-rate)
             )
             for k in range(most + 1, size + 1)
-        )  # fmt: skip
+        )
         assert tail <= chance
         assert size * rate < most <= size
         assert most == size or most <= size * rate + 12 * math.sqrt(size * rate * math.log(1 / chance)) + 30
@@ -132,9 +135,13 @@ def test_rounding_of_large_weights_is_paid_for():
     """Steps of 0.04 on weights near a million, where float32 moves by 0.0625 or not at all."""
     length = 0.04 * math.sqrt(50)
     plan = replace(
-        PLAN, steps=1000, learning_rate=1.0, max_grad_norm=length, noise_multiplier=1e-3,
+        PLAN,
+        steps=1000,
+        learning_rate=1.0,
+        max_grad_norm=length,
+        noise_multiplier=1e-3,
         expected_batch_size=200,
-    )  # fmt: skip
+    )
     start = torch.full((50,), 9.9e5)
     weights = start.clone()
     for _ in range(plan.steps):

@@ -69,8 +69,10 @@ def test_every_client_keeps_its_own_rate_and_with_auto_its_own_noise(fakes, mixe
     assert len({one[0].noise_multiplier for one in plans.values()}) == 3
     assert strategy.reports[0].noise_multiplier == min(one[0].noise_multiplier for one in plans.values())
     assert {name: one.sample_rate for name, one in strategy.reports[0].clients.items()} == {
-        "small": 0.5, "middle": 0.1, "large": 0.01,
-    }  # fmt: skip
+        "small": 0.5,
+        "middle": 0.1,
+        "large": 0.01,
+    }
     assert all(report.federation.running_out == () for report in strategy.reports)
     for client in mixed:
         assert 0.95 * client.epsilon < strategy.reporting.budgets()[client.name].epsilon <= client.epsilon

@@ -133,5 +133,9 @@ def test_a_full_disk_costs_rounds_while_it_is_full_and_no_more(fakes):
     found = [(report.clients["1"].status, report.clients["1"].reason) for report in strategy.reports]
     unusable = "its ledger cannot be used; its own log says why"
     assert found == [
-        ("trained", ""), ("failed", unusable), ("idle", unusable), ("trained", ""), ("trained", ""),
-    ]  # fmt: skip
+        ("trained", ""),
+        ("failed", unusable),
+        ("idle", unusable),
+        ("trained", ""),
+        ("trained", ""),
+    ]

@@ -22,9 +22,14 @@ TRAINABLE = specs({"weight": START["weight"]})
 
 def secure(**changes):
     given = {
-        "clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure:1", "min_updates": "auto",
-        "noise_multiplier": 40.0, "server_optimizer": "fedavgm",
-    }  # fmt: skip
+        "clients": 5,
+        "min_clients": 5,
+        "fit_clients": 5,
+        "aggregation": "secure:1",
+        "min_updates": "auto",
+        "noise_multiplier": 40.0,
+        "server_optimizer": "fedavgm",
+    }
     return settings(**{**given, **changes})
 
 

@@ -80,8 +80,10 @@ def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, ki
     assert len(grid.sent) == asked
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert (summary["status"], summary["rounds"], summary["accuracy"]) == (
-        "completed", 4, lines(tmp_path / "out")[-1]["accuracy"],
-    )  # fmt: skip
+        "completed",
+        4,
+        lines(tmp_path / "out")[-1]["accuracy"],
+    )
     assert {client["status"] for client in summary["clients"].values()} == {"trained"}
 
 

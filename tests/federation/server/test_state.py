@@ -39,15 +39,25 @@ SPENT = (Entry(0.1, 1.5, 40), Entry(1 / 3, 2.0, 1))
 MEMBERS = [
     ClientRecord(
         ClientProfile("a", 640, 3.0, 1e-5, SPENT, "rdp", 0.5, True, 2),
-        2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unconfirmed=(Entry(0.1, 1.5, 3),), rounds=4,
-        before=(Entry(0.1, 1.5, 30),), asked=(Entry(0.1, 1.5, 13), Entry(1 / 3, 2.0, 1)), run_epsilon=2.5,
+        2**62 + 1,
+        SPENT,
+        Entry(0.1, 1.5, 10),
+        unconfirmed=(Entry(0.1, 1.5, 3),),
+        rounds=4,
+        before=(Entry(0.1, 1.5, 30),),
+        asked=(Entry(0.1, 1.5, 13), Entry(1 / 3, 2.0, 1)),
+        run_epsilon=2.5,
         tests=AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), 2),
     ),
     ClientRecord(
         ClientProfile("Zürich, \N{SNOWMAN}", 1, 0.1, 1e-6, (), "pld"),
-        7, (), None, exhausted=True, reason="why",
+        7,
+        (),
+        None,
+        exhausted=True,
+        reason="why",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -64,7 +74,7 @@ def state() -> RunState:
         aggregated={"optimizer first moment of a.b": np.float64([[0.1, 0.2]])},
         kept={"numbers": np.float64([1.0, 2.0, float("inf")]), "array a.b": np.float32([[3.0, 4.0]])},
         arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
-    )  # fmt: skip
+    )
 
 
 def test_what_is_written_is_read(state, tmp_path):

@@ -25,11 +25,16 @@ class Tied(nn.Module):
 @pytest.mark.parametrize(
     "array",
     [
-        np.float32(3.5), np.zeros((0, 4)), np.arange(6, dtype=np.int64).reshape(2, 3),
-        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(8.0)[::2], np.array([True, False]),
-        np.arange(3, dtype=">f4"), np.ones(3, np.float16),
+        np.float32(3.5),
+        np.zeros((0, 4)),
+        np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(8.0)[::2],
+        np.array([True, False]),
+        np.arange(3, dtype=">f4"),
+        np.ones(3, np.float16),
     ],
-)  # fmt: skip
+)
 def test_an_array_travels_as_flower_would_send_it_and_arrives(array):
     array = np.asarray(array)
     ours, theirs = encode({"a": array}), ArrayRecord({"a": Array(array)})

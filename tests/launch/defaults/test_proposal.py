@@ -46,10 +46,18 @@ def test_the_run_spends_its_budget_and_no_more(tmp_path):
 
 def test_what_the_config_says_of_chosen_settings_counts_for_nothing():
     other = replace(
-        CONFIG, rounds=9, local_epochs=0.1, expected_batch_size=8, physical_batch_size=2, learning_rate=77.0,
-        optimizer_settings="momentum=0.3", optimizer_state="reset", max_grad_norm=9.0,
-        noise_multiplier=50.0, participations=2,
-    )  # fmt: skip
+        CONFIG,
+        rounds=9,
+        local_epochs=0.1,
+        expected_batch_size=8,
+        physical_batch_size=2,
+        learning_rate=77.0,
+        optimizer_settings="momentum=0.3",
+        optimizer_state="reset",
+        max_grad_norm=9.0,
+        noise_multiplier=50.0,
+        participations=2,
+    )
     assert proposed(other).config == proposed().config
 
 
@@ -104,10 +112,16 @@ def test_the_typical_client_by_hand():
 
 
 OTHERS = {
-    "privacy": "off", "optimizer": "adam", "server_optimizer": "fedadam", "learning_rate_schedule": "cosine",
-    "clipping": "automatic", "optimizer_settings": "nesterov=true", "local_algorithm": "mr-mtl",
-    "aggregation": "median", "strategy": "mine.py:Mine",
-}  # fmt: skip
+    "privacy": "off",
+    "optimizer": "adam",
+    "server_optimizer": "fedadam",
+    "learning_rate_schedule": "cosine",
+    "clipping": "automatic",
+    "optimizer_settings": "nesterov=true",
+    "local_algorithm": "mr-mtl",
+    "aggregation": "median",
+    "strategy": "mine.py:Mine",
+}
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,22 @@ def test_as_many_parameters_as_published() -> None:
     count = 0
     for fan_in, width in [
         (27, 16),
-        (16 * 9, 64), (64 * 9, 64), (64 * 9, 64), (64 * 9, 64), (16, 64),
-        (64 * 9, 128), (128 * 9, 128), (128 * 9, 128), (128 * 9, 128), (64, 128),
-        (128 * 9, 256), (256 * 9, 256), (256 * 9, 256), (256 * 9, 256), (128, 256),
-    ]:  # fmt: skip
+        (16 * 9, 64),
+        (64 * 9, 64),
+        (64 * 9, 64),
+        (64 * 9, 64),
+        (16, 64),
+        (64 * 9, 128),
+        (128 * 9, 128),
+        (128 * 9, 128),
+        (128 * 9, 128),
+        (64, 128),
+        (128 * 9, 256),
+        (256 * 9, 256),
+        (256 * 9, 256),
+        (256 * 9, 256),
+        (128, 256),
+    ]:
         count += fan_in * width + 2 * width  # gain and bias
     norms = [16, 16, 64, 64, 64, 64, 64, 128, 128, 128, 128, 128, 256, 256, 256, 256]
     count += sum(2 * channels for channels in norms)
@@ -83,8 +95,11 @@ def test_other_sizes_are_refused(size: str) -> None:
 def test_the_engine_is_exact_on_standardised_weights_without_its_fallback() -> None:
     with exact():
         block = nn.Sequential(
-            StandardisedConv2d(2, 4, side=3), nn.ReLU(), nn.GroupNorm(2, 4),
-            StandardisedConv2d(4, 3, side=3, stride=2), nn.Flatten(),
-        )  # fmt: skip
+            StandardisedConv2d(2, 4, side=3),
+            nn.ReLU(),
+            nn.GroupNorm(2, 4),
+            StandardisedConv2d(4, 3, side=3, stride=2),
+            nn.Flatten(),
+        )
         assert not probe(block, torch.randn(3, 2, 6, 6)).fallback
         assert_equals_definition(block, lambda n: call(torch.randn(n, 2, 6, 6)))

@@ -85,11 +85,19 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
     """What a simulation says of its clients: unsigned."""
     accounts = tuple(
         AccountStatement(
-            client=name, data="digits", unit="record", public_size=100, spent=(Entry(0.1, 1.5, 9),),
-            epsilon=1.0, delta=1e-5, budget=3.0, accountant="pld", arithmetic="steady-rows",
+            client=name,
+            data="digits",
+            unit="record",
+            public_size=100,
+            spent=(Entry(0.1, 1.5, 9),),
+            epsilon=1.0,
+            delta=1e-5,
+            budget=3.0,
+            accountant="pld",
+            arithmetic="steady-rows",
         )
         for name in clients
-    )  # fmt: skip
+    )
     said: dict[str, Any] = {"run": "17", "weights": WEIGHTS, "commitment": "cd" * 32, **changed}
     return Stated(
         Statement(**said, retired=0, date="2026-01-01", version="0.1.0", accounts=accounts).to_text()
@@ -103,50 +111,87 @@ def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> Federation
 
 
 def _round(
-    clients: Sequence[str], number: int, rounds: int, private: bool, reason: str,
-    metrics: Mapping[str, float | None] | None, gain: float, federation: Mapping[str, Any] | None,
-) -> RoundReport:  # fmt: skip
+    clients: Sequence[str],
+    number: int,
+    rounds: int,
+    private: bool,
+    reason: str,
+    metrics: Mapping[str, float | None] | None,
+    gain: float,
+    federation: Mapping[str, Any] | None,
+) -> RoundReport:
     epsilon = max(spent_after(number, place) for place in range(len(clients))) if private else float("inf")
     return RoundReport(
-        round=number, private=private, epsilon=epsilon, delta=1e-5,
+        round=number,
+        private=private,
+        epsilon=epsilon,
+        delta=1e-5,
         federation=_federation(epsilon, federation),
-        noise_multiplier=1.5, loss=2.0 / number, accuracy=gain * number, seconds=1.5,
+        noise_multiplier=1.5,
+        loss=2.0 / number,
+        accuracy=gain * number,
+        seconds=1.5,
         metrics=metrics if metrics is not None else {"accuracy": gain * number},
         clients={
             name: client(
-                spent_after(number, place) if private else float("inf"), steps=3 * number,
-                rounds_left=rounds - number, status="declined" if reason and place == 0 else "trained",
-                reason=reason if place == 0 else "", noise_multiplier=1.5,
+                spent_after(number, place) if private else float("inf"),
+                steps=3 * number,
+                rounds_left=rounds - number,
+                status="declined" if reason and place == 0 else "trained",
+                reason=reason if place == 0 else "",
+                noise_multiplier=1.5,
                 charges=(Entry(0.1, 1.5, 3 * number),),
             )
             for place, name in enumerate(clients)
         },
-    )  # fmt: skip
+    )
 
 
 def _summary(
-    clients: Sequence[str], rounds: int, private: bool, before: Sequence[Entry],
-    metrics: Mapping[str, float | None] | None, gain: float, federation: Mapping[str, Any] | None,
+    clients: Sequence[str],
+    rounds: int,
+    private: bool,
+    before: Sequence[Entry],
+    metrics: Mapping[str, float | None] | None,
+    gain: float,
+    federation: Mapping[str, Any] | None,
     changed: Mapping[str, Any],
-) -> Summary:  # fmt: skip
+) -> Summary:
     last = _round(clients, rounds, rounds, private, "", metrics, gain, federation)
     budgets = {
         name: client(
-            one.epsilon, steps=one.steps, rounds=rounds, rounds_left=0, public_size=100, noise_multiplier=1.5,
-            charges=merge((*one.charges, *before)), before=tuple(before), planned_epsilon=2.5,
-            this_run=Cost(charges=one.charges, epsilon=one.epsilon, claimed_epsilon=0.25)
-            if before
-            else None,
+            one.epsilon,
+            steps=one.steps,
+            rounds=rounds,
+            rounds_left=0,
+            public_size=100,
+            noise_multiplier=1.5,
+            charges=merge((*one.charges, *before)),
+            before=tuple(before),
+            planned_epsilon=2.5,
+            this_run=Cost(charges=one.charges, epsilon=one.epsilon, claimed_epsilon=0.25) if before else None,
         )
         for name, one in last.clients.items()
-    }  # fmt: skip
+    }
     plain: dict[str, Any] = {
-        "status": "completed", "private": private, "rounds": rounds, "epsilon": last.epsilon, "delta": 1e-5,
-        "federation": last.federation, "accuracy": last.accuracy, "loss": last.loss,
+        "status": "completed",
+        "private": private,
+        "rounds": rounds,
+        "epsilon": last.epsilon,
+        "delta": 1e-5,
+        "federation": last.federation,
+        "accuracy": last.accuracy,
+        "loss": last.loss,
         "seconds": 1.5 * rounds + 1,
-        "clients": budgets, "metrics": last.metrics, "model_round": rounds, "planned_epsilon": 2.5,
+        "clients": budgets,
+        "metrics": last.metrics,
+        "model_round": rounds,
+        "planned_epsilon": 2.5,
         "run": "17",
-        "started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T01:00:00+00:00", "max_grad_norm": 1.0,
-        "versions": versions(), "digests": {"model": WEIGHTS},
-    }  # fmt: skip
+        "started": "2026-01-01T00:00:00+00:00",
+        "ended": "2026-01-01T01:00:00+00:00",
+        "max_grad_norm": 1.0,
+        "versions": versions(),
+        "digests": {"model": WEIGHTS},
+    }
     return Summary(**{**plain, **changed})

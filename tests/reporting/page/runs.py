@@ -95,14 +95,21 @@ def evaluated(folder: RunFolder, in_sums: bool = False) -> RunFolder:
     them into secure sums before."""
     estimate = {"value": 0.8412, "low": 0.79, "high": 0.89}
     account = {
-        "status": "evaluated", "reason": "", "epsilon": 0.9312, "delta": 1e-5, "budget": 1.0,
-        "accountant": "pld", "charges": [{"sample_rate": 1.0, "noise_multiplier": 5.277, "steps": 2}],
-    }  # fmt: skip
+        "status": "evaluated",
+        "reason": "",
+        "epsilon": 0.9312,
+        "delta": 1e-5,
+        "budget": 1.0,
+        "accountant": "pld",
+        "charges": [{"sample_rate": 1.0, "noise_multiplier": 5.277, "steps": 2}],
+    }
     few = {"value": None, "low": None, "high": None}
     measured = {
-        "epsilon": 0.9312, "delta": 1e-5, "metrics": {"auroc": estimate, "recall": few},
+        "epsilon": 0.9312,
+        "delta": 1e-5,
+        "metrics": {"auroc": estimate, "recall": few},
         "sites": {"north": account, "south": {"status": "declined", "reason": "declares <none>"}},
-    }  # fmt: skip
+    }
     if in_sums:
         account["charges"] = [{**account["charges"][0], "shares": 2}]
         account["epsilon_alone"] = measured["epsilon_alone"] = 1.4
@@ -114,11 +121,14 @@ TWO = {
     "classes": ["well", "<ill>"],
     "scores": [
         {
-            "class": "<ill>", "ends": [0.0, 0.1, 0.5, 1.0], "places": [0.05, 0.3, 0.9],
-            "counts": [[90, 10], [30, 20], [20, 80]], "deviation": 0.0,
+            "class": "<ill>",
+            "ends": [0.0, 0.1, 0.5, 1.0],
+            "places": [0.05, 0.3, 0.9],
+            "counts": [[90, 10], [30, 20], [20, 80]],
+            "deviation": 0.0,
         }
     ],
-}  # fmt: skip
+}
 
 
 def answered(folder: RunFolder, at_sites: bool = False, **changed: Any) -> RunFolder:

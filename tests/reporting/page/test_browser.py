@@ -59,11 +59,22 @@ document.title = JSON.stringify(found);
 
 def browse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", "--virtual-time-budget=3000",
-         *arguments],
-        capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+        [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=3000",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
 
 
 def looked_at(tmp_path: Path, folder: RunFolder, width: int) -> tuple[dict[str, object], str]:
@@ -133,9 +144,14 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
         foot = f"{number} / {len(sheets)} Run {called} SHA-256 {fingerprint(page_digest(folder))}"
         assert sheet.startswith(foot)  # a PDF has the margins first
     for words in (
-        f"training run {called}", "2: north, south", "6.0000", "15.01", "Signature",
-        "The epsilon of 2 clients is ABOVE its budget.", "What fl-dp verify said about these files",
-    ):  # fmt: skip
+        f"training run {called}",
+        "2: north, south",
+        "6.0000",
+        "15.01",
+        "Signature",
+        "The epsilon of 2 clients is ABOVE its budget.",
+        "What fl-dp verify said about these files",
+    ):
         assert words in first
     text, run = "".join(sheets).replace(" ", ""), read_run(folder)
     rows = list(settings(run).rows)

@@ -19,7 +19,7 @@ def test_without_noise_it_is_wilsons(a: int) -> None:
 @pytest.mark.parametrize(
     ("records", "p", "deviation", "cells"),
     [(100, 0.9, 0.0, (1, 1)), (60, 0.8, 3.0, (8, 8)), (300, 0.95, 10.0, (4, 12)), (2000, 0.1, 20.0, (9, 9))],
-)  # fmt: skip
+)
 def test_it_holds_in_95_per_cent(records: int, p: float, deviation: float, cells: tuple[int, int]) -> None:
     random = np.random.default_rng(0)
     held, times = 0, 4000

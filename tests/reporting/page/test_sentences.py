@@ -19,7 +19,8 @@ FOLLOWS = {
     "NOT PRIVATE: trained without protection.": ("unprotected", "plain"),
     "no epsilon holds (it is infinite)": ("infinite", "plain"),
     "The ledger was made for this run only: what other runs on the same data have spent is not known": (
-        "own ledgers", "one own ledger"
+        "own ledgers",
+        "one own ledger",
     ),
     "The ledgers show no other runs on the same data": ("plain", "of this run, and others"),
     "on the same data, as the sites claim": ("of this run, served", "plain"),
@@ -81,7 +82,8 @@ FOLLOWS = {
     # Secure sums.
     "If the assumption behind secure sums fails: epsilon 7.00": ("masked sums", "open sums"),
     "No masks were used: whoever ran this saw each client's part; against them no useful epsilon holds": (
-        "open sums", "simulated sums"
+        "open sums",
+        "simulated sums",
     ),
     "if the assumption fails": ("masked sums", "plain"),
     "against anyone who sees the parts": ("open sums", "masked sums"),
@@ -100,7 +102,7 @@ FOLLOWS = {
     "planned, not run": ("no round", "plain"),
     "not used": ("unprotected", "plain"),
     "on a separate sheet": ("many sites", "plain"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

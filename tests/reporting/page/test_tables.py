@@ -55,8 +55,9 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     run = read_run(make(signed=said))
     assert [site.signed for site in run.sites] == [Signature.HOLDS, Signature.NONE]
     assert column(statements(run), "stated by") == [
-        f"signed by the key {fingerprint(said[0].key)}", "a statement signed by nobody",
-    ]  # fmt: skip
+        f"signed by the key {fingerprint(said[0].key)}",
+        "a statement signed by nobody",
+    ]
 
 
 @pytest.mark.parametrize("change", ["key", "text", "signature", "no hex"])
@@ -97,8 +98,9 @@ def test_metrics_of_sites_have_intervals_and_their_cost_is_in_the_clients_row(ma
     run = read_run(evaluated(make()))
     where = "the sites' own, after round 3"
     assert metrics(run).rows[-2:] == (
-        ("auroc", "0.8412", "0.7900 to 0.8900", where), ("recall", "too few records", "", where),
-    )  # fmt: skip
+        ("auroc", "0.8412", "0.7900 to 0.8900", where),
+        ("recall", "too few records", "", where),
+    )
     assert column(clients(run), "its test records") == ["0.94 of 1.00 at delta 1e-05", "none"]
     both = read_run(evaluated(make("sum"), in_sums=True))
     assert column(clients(both), "its test records") == ["0.94 of 1.00 at delta 1e-05, alone 1.40", "none"]
@@ -116,9 +118,10 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
     table = clients(read_run(folder))
     assert column(table, "client") == ["north", "south", "of no client"]
     assert column(table, "its test records") == [
-        "at most 0.94 of 1.00 at delta 1e-05, alone 1.40", "at most 3.00 of 3.00 at delta 1e-05, alone none",
         "at most 0.94 of 1.00 at delta 1e-05, alone 1.40",
-    ]  # fmt: skip
+        "at most 3.00 of 3.00 at delta 1e-05, alone none",
+        "at most 0.94 of 1.00 at delta 1e-05, alone 1.40",
+    ]
     change_summary(folder, lambda said: said["test_accounts"].update(sites=[1]))
     with pytest.raises(ConfigError, match=r"summary\.json: .* cannot read it: test_accounts\.sites"):
         read_run(folder)

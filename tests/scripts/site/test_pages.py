@@ -7,10 +7,12 @@ import pytest
 from scripts.site.pages import ROOT, all_pages, as_page_of_the_site, fill
 
 PAGES = {
-    "README.md": "index.md", "docs/ledger.md": "ledger.md", "docs/run.svg": "run.svg",
+    "README.md": "index.md",
+    "docs/ledger.md": "ledger.md",
+    "docs/run.svg": "run.svg",
     "docs/decisions/0001-a.md": "decisions/0001-a.md",
     "examples/hospitals/README.md": "examples/hospitals.md",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,10 @@ def test_what_is_not_defined_is_none() -> None:
     assert measured("auroc", several, torch.randn(8, 3), ones) == {"auroc": None}
     found = measured("accuracy-per-class", several, torch.eye(3)[many], many)
     assert found == {
-        "accuracy-per-class[0]": None, "accuracy-per-class[1]": 1.0, "accuracy-per-class[2]": None,
-    }  # fmt: skip
+        "accuracy-per-class[0]": None,
+        "accuracy-per-class[1]": 1.0,
+        "accuracy-per-class[2]": None,
+    }
     chosen = torch.tensor([1, 1, 1, 1, 1, 1, 2, 2])
     assert measured("balanced-accuracy", several, torch.eye(3)[chosen], ones) == {"balanced-accuracy": 0.75}
     number = Form((4,), 1, "numbers")
@@ -171,5 +173,9 @@ def test_a_function_of_ones_own_sees_all_outputs_at_once() -> None:
 
     outputs, targets = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 1])
     assert measured((most, each, undefined, "accuracy"), Form((4,), 2), outputs, targets, 1) == {
-        "most": 2.0, "each[0]": 0.5, "each[1]": 1.5, "undefined": None, "accuracy": 1.0,
-    }  # fmt: skip
+        "most": 2.0,
+        "each[0]": 0.5,
+        "each[1]": 1.5,
+        "undefined": None,
+        "accuracy": 1.0,
+    }

@@ -8,13 +8,27 @@ from verify.made_run import BUDGET, DELTA, NOISE, RATE, ROUNDS, STEPS, Json, Mad
 
 WHERE = "(rounds.jsonl, line 3"
 OF_A_CLIENT = {
-    "epsilon": 0.1, "accountant": "rdp", "steps": 1, "rounds_left": 9, "status": "idle", "reason": "x",
-    "arithmetic": "proven", "delta": 1e-9, "budget": 1.0, "sample_rate": 0.2, "noise_multiplier": 9.0,
+    "epsilon": 0.1,
+    "accountant": "rdp",
+    "steps": 1,
+    "rounds_left": 9,
+    "status": "idle",
+    "reason": "x",
+    "arithmetic": "proven",
+    "delta": 1e-9,
+    "budget": 1.0,
+    "sample_rate": 0.2,
+    "noise_multiplier": 9.0,
     "charges": [],
-}  # fmt: skip
+}
 OF_THE_RUN = {
-    "private": False, "epsilon": 0.1, "delta": 1e-9, "lost_rounds": 1, "accuracy": 0.99, "loss": 0.1,
-}  # fmt: skip
+    "private": False,
+    "epsilon": 0.1,
+    "delta": 1e-9,
+    "lost_rounds": 1,
+    "accuracy": 0.99,
+    "loss": 0.1,
+}
 
 
 @pytest.mark.parametrize("name", OF_A_CLIENT)
@@ -63,9 +77,11 @@ def ended_within_a_round(summary: Json) -> None:
     summary["federation"].update(largest=epsilon(MOST), median=(epsilon(MOST) + epsilon(40)) / 2)
     summary["clients"]["north"].update(
         charges=[{"sample_rate": RATE, "noise_multiplier": NOISE, "steps": MOST}],
-        steps=MOST, epsilon=epsilon(MOST),
-        status="failed", reason="the run was ended before it had answered",
-    )  # fmt: skip
+        steps=MOST,
+        epsilon=epsilon(MOST),
+        status="failed",
+        reason="the run was ended before it had answered",
+    )
 
 
 @pytest.fixture

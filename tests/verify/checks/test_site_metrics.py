@@ -18,9 +18,15 @@ LIMIT = Budget(2.0, DELTA)
 def site(evaluations: int, **changes: Any) -> Json:
     spent = ONE.taking(evaluations)
     return {
-        "status": "evaluated", "reason": "", "accountant": "pld", "epsilon": LIMIT.epsilon_of([spent]),
-        "delta": DELTA, "budget": 2.0, "charges": [spent.to_dict()], **changes,
-    }  # fmt: skip
+        "status": "evaluated",
+        "reason": "",
+        "accountant": "pld",
+        "epsilon": LIMIT.epsilon_of([spent]),
+        "delta": DELTA,
+        "budget": 2.0,
+        "charges": [spent.to_dict()],
+        **changes,
+    }
 
 
 def measured(evaluations: int, **changes: Any) -> Json:

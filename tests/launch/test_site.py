@@ -20,8 +20,6 @@ from fl_dp.errors import ConfigError, ExitCode, LedgerError
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
 from fl_dp.federation.client.registration import dataset_name
-from fl_dp.kits.provision import loopback_server, loopback_site
-from fl_dp.launch import site as module
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.evaluation import (
     EvaluationPlan,
@@ -29,6 +27,8 @@ from fl_dp.federation.wire.evaluation import (
     evaluation_to_content,
     histogram_from_content,
 )
+from fl_dp.kits.provision import loopback_server, loopback_site
+from fl_dp.launch import site as module
 from fl_dp.launch.site import JournalWatch, check_data_named, check_newest_ledger, check_task
 from fl_dp.records import TEST_RECORDS, LocalUpdate
 

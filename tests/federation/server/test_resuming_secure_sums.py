@@ -107,7 +107,7 @@ def test_a_simulation_killed_at_any_moment_and_resumed_is_the_one_that_was_not(f
 
 
 def test_a_first_round_that_nobody_knows_of_counts_with_the_noise_that_its_sum_had(fakes):
-    """The members need different noise, and a sum has one. The server was killed before its state had a round."""
+    """The members need different noise, and a sum has one. The state on the disk had no round yet."""
     config, states, asked = secure(rounds=2, noise_multiplier="auto"), [], []
 
     def kill(moment, server_round):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.alone import alone_of, compute_epsilon_alone, with_least_shares
 from fl_dp.accounting.calibration import steps_that_fit
-from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon, in_digits
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
@@ -62,13 +62,13 @@ class Budget:
     def in_words(self, spent: Iterable[Entry]) -> str:
         """ "epsilon 2.9917 of 3 is spent at delta 1e-05, by pld"."""
         spent = tuple(spent)
-        so_far = f"epsilon {self.epsilon_of(spent):.4f} of {self.epsilon:g} is spent"
+        so_far = f"epsilon {in_digits(self.epsilon_of(spent), 5)} of {self.epsilon:g} is spent"
         words = f"{so_far} at delta {self.delta:g}, by {self.accountant}"
         if self.epsilon_alone is None:
             return words
         return (
-            f"{words}; if the assumption behind secure sums fails, {self.epsilon_alone_of(spent):.4f} of "
-            f"{self.epsilon_alone:g}"
+            f"{words}; if the assumption behind secure sums fails, "
+            f"{in_digits(self.epsilon_alone_of(spent), 5)} of {self.epsilon_alone:g}"
         )
 
     def steps_that_fit(self, planned: Entry, spent: Iterable[Entry]) -> int:

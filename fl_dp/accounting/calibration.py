@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.accounting.epsilon import MAX_EPSILON, MAX_STEPS, compute_epsilon
+from fl_dp.accounting.epsilon import MAX_EPSILON, MAX_STEPS, compute_epsilon, in_digits
 from fl_dp.accounting.events import merge
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
@@ -52,8 +52,8 @@ def calibrate_noise(
     if bracket is None:
         raise AccountingError(
             f"No noise multiplier up to {_MOST_NOISE:g} keeps {plan.steps} more steps at sample rate "
-            f"{sample_rate:.4g} within epsilon={epsilon} at delta={delta}; {already:.4g} is spent already. "
-            "Plan fewer steps, smaller batches or a larger epsilon."
+            f"{sample_rate:.4g} within epsilon={epsilon} at delta={delta}; {in_digits(already, 4)} is spent "
+            "already. Plan fewer steps, smaller batches or a larger epsilon."
         )
     low, high = bracket
     if low == high:

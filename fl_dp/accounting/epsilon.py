@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, find_accountant
@@ -64,3 +65,9 @@ def _resolvable(entry: Entry) -> Entry:
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
     return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)
+
+
+def in_digits(epsilon: float, digits: int) -> str:
+    """Rounded up to so many significant digits: what is printed is never below what was computed."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(epsilon))
+    return f"{float(rounded):.{digits}g}"

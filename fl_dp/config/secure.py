@@ -48,12 +48,12 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
         ),
         "min-updates": (("auto", least_updates), "auto, as a sum opens with all members but D of secure:D:C"),
     }
-    momentum, _ = without_momentum("optimizer-settings", str(flat["optimizer-settings"]))
+    momentum, others = without_momentum("optimizer-settings", str(flat["optimizer-settings"]))
     require(
-        momentum == 0,
+        momentum == 0 and not others.strip(),
         "optimizer-settings",
         flat["optimizer-settings"],
-        "no momentum, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for "
+        "no value, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for "
         f"all settings of sums ask fl-dp plan ({_WHY})",
     )
     for key, (values, instead) in fitting.items():

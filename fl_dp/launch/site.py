@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import NewLines, exclusive
@@ -22,6 +23,9 @@ from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.processes import Processes, child_environment, cores, ended, tail
 from fl_dp.records import TEST_RECORDS, total_steps
 from fl_dp.reporting.wording import counted
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.ledger.accounts import Account
 
 _SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
@@ -70,15 +74,15 @@ def check_newest_ledger(settings: ClientConfig) -> None:
     from fl_dp.federation.client.registration import dataset_name
 
     dataset, folder = dataset_name(settings), journal_folder(settings.ledger)
-    noted = [line for line in read_journal(folder) if line.dataset == dataset and line.total]
+    lines = [line for line in read_journal(folder) if line.total]
     with Ledger.open_existing(Path(settings.ledger)) as ledger:
-        accounts = [one for one in ledger.accounts() if one.dataset == dataset]
-    began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
-    known = total_steps(accounts[-1].spent())
+        accounts = ledger.accounts()
     missing = [
         line
-        for line in noted
-        if line.at[:_SECONDS] < began or (line.at[:_SECONDS] > since and (line.total or 0) > known)
+        for name in (dataset, dataset + TEST_RECORDS)
+        for line in _unknown_to(
+            [one for one in accounts if one.dataset == name], [one for one in lines if one.dataset == name]
+        )
     ]
     if missing:
         raise LedgerError(
@@ -86,6 +90,19 @@ def check_newest_ledger(settings: ClientConfig) -> None:
             f"is noted in {folder}: the ledger is an older copy or was started anew. Restore the newest "
             "copy; spending cannot be undone (docs/operating.md)."
         )
+
+
+def _unknown_to(accounts: Sequence["Account"], noted: Sequence[Line]) -> Sequence[Line]:
+    """Those noted lines of a data set whose payments its accounts, oldest first, do not hold."""
+    if not accounts:
+        return noted
+    began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
+    known = total_steps(accounts[-1].spent())
+    return [
+        line
+        for line in noted
+        if line.at[:_SECONDS] < began or (line.at[:_SECONDS] > since and (line.total or 0) > known)
+    ]
 
 
 Say = Callable[[str], None]

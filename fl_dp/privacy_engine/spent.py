@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fl_dp.accounting.epsilon import in_digits
 from fl_dp.errors import AssumedSamplingWarning
 from fl_dp.records import STEADY_ROWS
 
@@ -45,7 +46,7 @@ class PrivacySpent:
 
     def __str__(self) -> str:
         told = (
-            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, "
+            f"epsilon {in_digits(self.epsilon, 6)} at delta {self.delta:g} after {self.steps} steps, "
             f"arithmetic {STEADY_ROWS}, of this engine alone: other trainings on these records add up"
         )
         parts = [*self.wrong, told]

@@ -7,6 +7,7 @@ from math import inf, nan
 import pytest
 
 from fl_dp.accounting.budget import Budget, auto_delta, federation_budget
+from fl_dp.accounting.epsilon import in_digits
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
@@ -55,7 +56,7 @@ def test_a_budget_may_be_small_or_large(budget):
 def test_a_budget_says_in_words_what_is_spent_and_by_whom():
     spent = [Entry(0.1, 2.0, 10)]
     budget = Budget(3.0, 1e-5, "rdp")
-    words = f"epsilon {budget.epsilon_of(spent):.4f} of 3 is spent at delta 1e-05, by rdp"
+    words = f"epsilon {in_digits(budget.epsilon_of(spent), 5)} of 3 is spent at delta 1e-05, by rdp"
     assert budget.in_words(spent) == words
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_dp.accounting.epsilon import _compute, compute_epsilon
+from fl_dp.accounting.epsilon import _compute, compute_epsilon, in_digits
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
@@ -100,3 +100,12 @@ def test_an_unknown_accountant_is_refused():
         compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, "no-such-accountant")
     with pytest.raises(ConfigError, match="'pld:fine': an accountant takes no argument"):
         compute_epsilon([], 1e-5, "pld:fine")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "printed"),
+    [(0.0, "0"), (1.5, "1.5"), (2.99170004, "2.9918"), (2.9917, "2.9917"), (math.inf, "inf")],
+)
+def test_a_printed_epsilon_is_never_below_the_computed_one(epsilon, printed):
+    assert in_digits(epsilon, 5) == printed
+    assert float(printed) >= epsilon

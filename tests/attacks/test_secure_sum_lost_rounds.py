@@ -1,11 +1,13 @@
 """A server that lets every sum fail after it is paid for: it spends budgets, and learns nothing by it."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 from federation.secure_sum.sum_rounds import PLAN, Federation, total_of
 
 from fl_dp.federation.client import lost_rounds
+from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
 
 
@@ -61,3 +63,18 @@ def test_a_count_that_was_damaged_is_not_taken_for_none(tmp_path, most_lost):
     replies, _ = federation.round(plan=replace(PLAN, server_round=2))
     assert replies[0]["refusal"]["status"] == "failed"
     assert [len(member.paid()) for member in federation.members] == [1] * 5
+
+
+def test_sums_of_two_federations_at_once_all_count(tmp_path):
+    """Each has a client process of its own, with the same data."""
+
+    def pay():
+        for _ in range(20):
+            LostRounds(tmp_path / "kept" / "data.sums.json").paid()
+
+    threads = [threading.Thread(target=pay) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "kept" / "data.sums.json").read_text() == '{"paid": 80, "opened": 0}'

@@ -19,6 +19,7 @@ SUMS = {"clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure
             {"optimizer_settings": "momentum=0.5"},
             "set server-optimizer = fedavgm, and for all settings of sums ask fl-dp plan",
         ),
+        ({"optimizer_settings": "weight_decay=0.01"}, "no value, as the server takes the steps; .*"),
         ({"optimizer": "adam"}, "set server-optimizer = fedadam"),
         ({"local_algorithm": "fedprox"}, "clients take one step from the weights that were sent"),
         ({"personal": "head.*"}, "all members contribute to all parameters"),

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from federation.client.sites import PLAN, Site
+from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.accounting.ledger import ledger
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -20,6 +20,13 @@ from fl_dp.errors import ConfigError, ExitCode, LedgerError
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
 from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.wire.arrays import encode, state_arrays
+from fl_dp.federation.wire.evaluation import (
+    EvaluationPlan,
+    SiteHistogram,
+    evaluation_to_content,
+    histogram_from_content,
+)
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
 from fl_dp.launch.site import JournalWatch, check_data_named, check_newest_ledger, check_task
@@ -196,6 +203,21 @@ def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(trained
         check_newest_ledger(trained.config)
     file.write_bytes(newest)
     check_newest_ledger(trained.config)
+
+
+def test_an_older_copy_that_lacks_an_evaluation_is_noticed_too(tmp_path, flower_task):
+    site = Site(tmp_path, **{"test": 0.3, "evaluate-epsilon": 2.0})
+    site.register()
+    file = tmp_path / "ledger.sqlite"
+    older = file.read_bytes()
+    plan = EvaluationPlan("run-1", 1, "linear", "", "record")
+    with later(journal):
+        answer = site.call("evaluate", evaluation_to_content(plan, encode(state_arrays(MODEL))))
+    assert isinstance(histogram_from_content(answer), SiteHistogram)
+    check_newest_ledger(site.config)
+    file.write_bytes(older)
+    with pytest.raises(LedgerError, match="does not have round 1 of run run-1"):
+        check_newest_ledger(site.config)
 
 
 def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(trained, tmp_path):

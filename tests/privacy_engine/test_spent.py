@@ -10,6 +10,7 @@ from attached import attached, losses_of, small_batch, small_engine, small_model
 from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp import PoissonSampler
+from fl_dp.accounting.epsilon import in_digits
 from fl_dp.privacy_engine.spent import _TOLD, PrivacySpent, assumed
 
 pytestmark = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
@@ -39,9 +40,9 @@ def test_only_if_all_was_seen_it_says_that_all_was_checked():
     spent = trained().get_privacy_spent()
     assert (spent.assumed, spent.wrong, spent.steps) == ((), (), 2)
     assert str(spent) == (
-        f"epsilon {spent.epsilon:.6g} at delta 1e-05 after 2 steps, arithmetic steady-rows, of this engine "
-        "alone: other trainings on these records add up. All that can be seen was checked: Poisson draws, "
-        "each example's own loss, noise."
+        f"epsilon {in_digits(spent.epsilon, 6)} at delta 1e-05 after 2 steps, arithmetic steady-rows, of "
+        "this engine alone: other trainings on these records add up. All that can be seen was checked: "
+        "Poisson draws, each example's own loss, noise."
     )
 
 
@@ -117,3 +118,7 @@ def test_the_cost_of_steps_to_come_assumes_what_is_not_seen_now():
     assert ([one.name for one in spent.assumed], spent.wrong) == (["draws", "losses"], ())
     assert "in 30 steps" in str(spent)
     assert PrivacySpent((), 0.0, 1e-5, 0, ()).sampling == "seen"
+
+
+def test_the_printed_epsilon_is_never_below_the_computed_one():
+    assert str(PrivacySpent((), 1.0000001, 1e-5, 1, ())).startswith("epsilon 1.00001 at delta 1e-05")

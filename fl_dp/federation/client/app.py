@@ -126,7 +126,8 @@ def trained_round(
             (client,) = rounds.register([(config, data)])
             before = _spent(rounds, client)["after"]
             note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
-            result = play(rounds, client, message.content, make(config, data))
+            with _cost_noted(note, rounds, client):
+                result = play(rounds, client, message.content, make(config, data))
             if isinstance(result, Refusal):
                 note.write(result.status, reason=result.reason, **_spent(rounds, client))
                 return refusal_to_content(result)
@@ -151,11 +152,12 @@ def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
             assert client.test is not None
             before = _spent(rounds, client.test)["after"]
             note.learn(dataset=client.test.dataset, before=before, budget=client.test.budget.epsilon)
-            result = Evaluation(client, plan, message.content, part).play(rounds)
+            with _cost_noted(note, rounds, client.test):
+                result = Evaluation(client, plan, message.content, part).play(rounds)
             if isinstance(result, Refusal):
                 note.write(result.status, reason=result.reason, **_spent(rounds, client.test))
                 return refusal_to_content(result)
-            note.write("evaluated", after=result.epsilon)
+            note.write("evaluated", after=result.epsilon, total=total_steps(result.spent))
             return histogram_to_content(result)
 
 
@@ -170,6 +172,16 @@ def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
     except FlDpError as error:
         logger.warning("what is spent cannot be noted: %s", error)
         return {"after": None, "total": None}
+
+
+@contextmanager
+def _cost_noted(note: Note, rounds: ClientRounds, account: DataAccount) -> Iterator[None]:
+    """Let the line of an exception within this context say what is spent: it may come after the payment."""
+    try:
+        yield
+    except Exception:
+        note.learn(**_spent(rounds, account))
+        raise
 
 
 @contextmanager

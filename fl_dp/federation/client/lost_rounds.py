@@ -12,7 +12,7 @@ from typing import Self
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_json
-from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.durable_files import one_at_a_time, private_folder, write_whole
 from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.client.kept_states import FOLDER, kept_by
 
@@ -50,10 +50,11 @@ class LostRounds:
         self._add(_OPENED)
 
     def _add(self, what: str) -> None:
-        table = self._read()
-        table[what] += 1
         private_folder(self.path.parent)
-        write_whole(self.path, lambda file: file.write(json.dumps(table).encode()), secret=True)
+        with one_at_a_time(self.path.with_suffix(".lock")):  # clients of several federations may share data
+            table = self._read()
+            table[what] += 1
+            write_whole(self.path, lambda file: file.write(json.dumps(table).encode()), secret=True)
 
     def _read(self) -> dict[str, int]:
         if not self.path.exists():

@@ -73,6 +73,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
+    _require(plan.shares >= 0, f"asks for a share in {plan.shares}, expected 0 or more")
     if plan.secure:
         _check_secure(plan, config)
     if plan.private:
@@ -189,6 +190,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
     _require(plan.steps == 1, f"asks for {counted(plan.steps, 'step')} into a secure sum, which takes one")
     for what, asked, usual in (
         ("optimizer", plan.optimizer, "sgd"),
+        ("optimizer settings", plan.optimizer_settings, ""),
         ("momentum", plan.momentum, 0.0),
         ("local algorithm", plan.local_algorithm, "fedavg"),
         ("personal", plan.personal, ""),

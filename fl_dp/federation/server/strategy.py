@@ -101,7 +101,8 @@ class PrivateStrategy(Strategy):
     run: the run's name in the clients' ledgers. Use a name again only to repeat its rounds exactly.
     shared: the parameters that clients send back; the model's other arrays keep the server's values.
     on_round: called with the report of each finished round. on_registered: called when clients have
-    registered, before any of them is asked for a round. Both may save `state`, from which the run can resume.
+    registered, or when a sum changes their mechanism, before any of them is asked for a round. Both may save
+    `state`, from which the run can resume.
     make_parts: makes the parts, if not the default ones.
 
     Flower's own loop cannot stop early; `start` replaces it. When `start` returns or raises, `result` and
@@ -121,7 +122,7 @@ class PrivateStrategy(Strategy):
     ) -> None:
         self.result = Result()
         self.run = run
-        self._config, self._on_round = config, on_round
+        self._config, self._on_round, self._on_registered = config, on_round, on_registered
         parts = _checked(make_parts(config, run, shared, on_registered), config.strategy)  # maybe a user's
         self._parts = parts
         self._kept = kept_model(config, shared)
@@ -278,7 +279,11 @@ class PrivateStrategy(Strategy):
             raise ConfigError(
                 'aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.'
             )
-        self._asked = self._unjudged = parts.asking.ask(chosen, server_round, arrays, in_sum=in_sum)
+        known = {one.name: one.mechanism for one in chosen}
+        asked = parts.asking.ask(chosen, server_round, arrays, in_sum=in_sum)
+        if any(one.client.mechanism != known[one.client.name] for one in asked):
+            self._on_registered()  # if the run is killed now, it goes on with what they may have paid
+        self._asked = self._unjudged = asked
         return [asked.message for asked in self._asked]
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:

@@ -76,6 +76,12 @@ def test_yes_holds_for_the_run_and_for_nothing_else(site: Asked) -> None:
     assert sum(entry.steps for entry in site.register().spent) == 6
 
 
+def test_no_server_can_find_two_plans_of_one_id(site: Asked) -> None:
+    """Of 64 bits it could, by 2^32 names of a run: one is approved, and the other trained."""
+    site.question()
+    assert len(bytes.fromhex(site.say(yes=True))) >= 16
+
+
 def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:
     site.question()
     question = site.say(yes=False)

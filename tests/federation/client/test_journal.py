@@ -107,6 +107,20 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
     assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
 
 
+def test_what_was_paid_is_noted_even_if_it_could_not_be_committed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit(ledger: object, reservations: object) -> None:
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "commit_all", commit)
+    assert site.train().status == "failed"
+    *_, line = lines_of(site)
+    assert (line.event, line.before, line.total) == ("failed", 0.0, 3)
+    assert line.after is not None
+    assert line.after > 0
+
+
 def test_it_is_bounded_and_what_is_new_is_read_across_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_numbers_that_no_round_has_are_declined(field, values):
         ({"steps": -3}, "asks for -3 steps"),
         ({"steps": MAX_STEPS + 1}, "steps"),
         ({"server_round": 0}, "round 0"),
+        ({"shares": -1}, "asks for a share in -1, expected 0 or more"),
         ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected steady-rows or proven"),
         ({"arithmetic": "assumed"}, "asks for arithmetic 'assumed', expected steady-rows or proven"),
         ({"loss": "hinge"}, "asks for loss 'hinge', this client's own settings have 'cross-entropy'"),
@@ -133,6 +134,10 @@ def test_a_step_into_a_secure_sum_is_accepted():
         ({"steps": 2}, "asks for 2 steps into a secure sum, which takes one"),
         ({"optimizer": "adam"}, "asks for optimizer 'adam' in a secure sum, expected 'sgd'"),
         ({"momentum": 0.9}, "asks for momentum 0.9 in a secure sum"),
+        (
+            {"optimizer_settings": "weight_decay=0.01"},
+            "asks for optimizer settings 'weight_decay=0.01' in a secure sum, expected ''",
+        ),
         ({"local_algorithm": "fedprox"}, "asks for local algorithm 'fedprox' in a secure sum"),
         ({"shares": 101}, "asks for a share in 101, expected 1 to 100"),
         ({"noise_multiplier": 0.0015}, "share of noise of multiplier 0.00075, expected 0.001 at least"),

@@ -106,6 +106,32 @@ def test_a_simulation_killed_at_any_moment_and_resumed_is_the_one_that_was_not(f
     assert spent == again
 
 
+def test_a_first_round_that_nobody_knows_of_counts_with_the_noise_that_its_sum_had(fakes):
+    """The members need different noise, and a sum has one. The state on the disk had no round yet."""
+    config, states, asked = secure(rounds=2, noise_multiplier="auto"), [], []
+
+    def kill(moment, server_round):
+        asked.append(moment)
+        if asked.count("asked") == 5:
+            raise Killed
+
+    members = {10 + i: Member(fakes, str(i), kill) for i in range(5)}
+    for member, size in zip(members.values(), (640, 320, 500, 500, 640), strict=True):
+        member.client.public_size = size
+    with pytest.raises(Killed):
+        resumable(fakes, config, states).start(summing(fakes, members), encode(START))
+    second = PrivateStrategy(config, "run-2", TRAINABLE, lambda report: None)
+    second.resume(states[-1])
+    for member in members.values():
+        member.kill = lambda *at: None
+    second.start(summing(fakes, members), encode(START))
+    for name, one in second.reporting.budgets().items():
+        (spent,) = {member.client.spent for member in members.values() if member.client.name == name}
+        of_run = one.this_run or one
+        assert sum(entry.steps for entry in of_run.charges) == sum(entry.steps for entry in spent)
+        assert of_run.epsilon == compute_epsilon(spent, 1e-5, "rdp")
+
+
 def test_under_a_new_name_a_round_of_a_deployment_is_another_and_paid_anew(fakes):
     """The server was killed within round 2, which its members have paid for: it counts."""
     config, states, asked = secure(rounds=3), [], []

@@ -22,7 +22,7 @@ from fl_dp.federation.server.registration import Registration  # noqa: E402
 def main() -> None:
     times = Path(sys.argv.pop(1))
     line: dict[str, Any] = {}
-    gather, here, receive = Registration.gather, Registration._here, strategy.receive
+    gather, here, ask = Registration.gather, Registration._here, strategy.ask
     enough = math.inf
 
     def watched(self: Registration) -> Any:
@@ -40,26 +40,27 @@ def main() -> None:
         line.update(round=self._round, first=self._first, gathered=now - begun, longer=now - enough)
         return able
 
-    def received(grid: Any, waiting: Any, timeout: float, is_closed: Any) -> Any:
-        begun, closing = time.monotonic(), is_closed.__self__
-        replies = receive(grid, waiting, timeout, is_closed)
-        seconds = time.monotonic() - begun
-        is_closed(replies)  # else the last ones are not counted where all have answered
+    def asked(grid: Any, questions: Any, seconds: float, is_closed: Any) -> Any:
+        begun, closing, answers = time.monotonic(), is_closed.__self__, 0
+        for answer in ask(grid, questions, seconds, is_closed):
+            yield answer
+            answers += 1
+        waited = time.monotonic() - begun
+        is_closed((), waited)  # else there is no pace where all have answered at once
         line.update(
-            asked=len(waiting),
-            answers=len(replies),
+            asked=len(questions),
+            answers=answers,
             updates=sum(closing._judged.values()),
-            seconds=seconds,
+            seconds=waited,
             new=len(closing._new),
-            quorum=closing._quorum,
+            quorum=max(len(questions) // 2 + 1, closing._needed),
             pace=closing._pace and closing._pace[0],
         )
         with times.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        return replies
 
     Registration.gather, Registration._here = gathered, watched  # type: ignore[method-assign]
-    strategy.receive = received
+    strategy.ask = asked
     fl_dp_main()
 
 

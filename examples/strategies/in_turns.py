@@ -9,19 +9,18 @@ still a wall, and every epsilon still recomputed.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from flwr.serverapp import Grid
-
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.choose import ClientChoice
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.strategy import StrategyParts, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec
+from fl_dp.federation.wire.send_receive import BaseGrid
 
 
 class InTurns(ClientChoice):
     """Those that have taken the fewest steps, by name where they have taken as many."""
 
-    def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
+    def choose(self, grid: BaseGrid, server_round: int) -> Sequence[ClientRecord]:
         able = self.able(grid)
         return sorted(able, key=lambda client: (client.cost.taken, client.name))[: self.config.fit_clients]
 

@@ -1,45 +1,32 @@
 """A Grid that reports the messages through it: who is connected, who was asked, who has answered."""
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from flwr.app import Message, MessageType
-from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.wire.partial_sums import adds_up
-from fl_dp.federation.wire.send_receive import BaseGrid, give_up, site_at, sites_of
+from fl_dp.federation.wire.send_receive import BaseGrid, GridOver
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.wording import counted, in_lines, roster_too_small
 
 
-class ProgressGrid(BaseGrid):
+class ProgressGrid(GridOver):
     """Wraps another grid and reports the number of its messages.
 
     counts: whether replies show the progress of a round; otherwise something else reports it.
     """
 
-    def __init__(self, grid: Grid, config: RunConfig, tell: ProgressReporter, *, counts: bool = True) -> None:
-        self._grid, self._config, self._tell, self._counts = grid, config, tell, counts
+    def __init__(
+        self, below: BaseGrid, config: RunConfig, tell: ProgressReporter, *, counts: bool = True
+    ) -> None:
+        super().__init__(below)
+        self._config, self._tell, self._counts = config, tell, counts
         self._round, self._waiting = 0, 0  # how many answers the round still waits for
         self._said = ""  # the last message about a roster that is too small
-        self.adds_up = adds_up(grid)
-
-    def set_run(self, run: Any) -> None:
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self._grid.run
-
-    @property
-    def sites(self) -> Collection[str] | None:
-        return sites_of(self._grid)
 
     def get_node_ids(self) -> Iterable[int]:
-        nodes = list(self._grid.get_node_ids())
+        nodes = list(super().get_node_ids())
         wanted = self._config.min_clients if self._tell.rounds_over else self._config.clients
         if len(nodes) < wanted:
             self._tell.doing(f"{len(nodes)} of {counted(wanted, 'client')} are connected")
@@ -54,9 +41,6 @@ class ProgressGrid(BaseGrid):
             self._tell.say(in_lines(why))
         self._said = why
 
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return self._grid.get_nodes()
-
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         out = list(messages)
         kinds = [message.metadata.message_type for message in out]
@@ -69,10 +53,10 @@ class ProgressGrid(BaseGrid):
             self._tell.asked(self._round, self._waiting)
         if evaluating := kinds.count(MessageType.EVALUATE):
             self._tell.doing(f"{counted(evaluating, 'client')} evaluate the model on their own test records")
-        return self._grid.push_messages(out)
+        return super().push_messages(out)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        replies = list(self._grid.pull_messages(message_ids))
+        replies = list(super().pull_messages(message_ids))
         kinds = [reply.metadata.message_type for reply in replies]
         if MessageType.QUERY in kinds and any(reply.has_content() for reply in replies):
             self._tell.doing(self._of_budgets)
@@ -84,12 +68,6 @@ class ProgressGrid(BaseGrid):
                 measured = " and evaluating the model" if self._config.evaluate == "server" else ""
                 self._tell.doing(f"averaging the updates{measured}")
         return replies
-
-    def site_at(self, node: int) -> str | None:
-        return site_at(self._grid, node)
-
-    def give_up(self, message_ids: Iterable[str]) -> None:
-        give_up(self._grid, message_ids)
 
     @property
     def _of_budgets(self) -> str:

@@ -74,7 +74,7 @@ class Serving:
             on_wait()
 
         link = LinkGrid(self.hub, self.kit.key, while_waiting)
-        below = SecureGrid(link, config, self.hub.site_of) if config.secure else link
+        below = SecureGrid(link, config) if config.secure else link
         grid, flat, run = ProgressGrid(below, config, tell), config.to_flat(), str(self.hub.run_id)
 
         def on_model(arrays: Mapping[str, NDArray]) -> None:

@@ -14,7 +14,7 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.payment import refuse
 from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
-from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content, set_metadata
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
@@ -102,7 +102,7 @@ class SimulationGrid(BaseGrid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         sent = list(messages)
         for message in sent:
-            message.metadata.__dict__["_message_id"] = str(next(self._ids))  # as Flower's grids do
+            set_metadata(message, message_id=str(next(self._ids)))
         self._register([one for one in sent if one.metadata.message_type == MessageType.QUERY])
         self._start([one for one in sent if one.metadata.message_type == MessageType.TRAIN])
         self._evaluate([one for one in sent if one.metadata.message_type == MessageType.EVALUATE])

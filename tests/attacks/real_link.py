@@ -22,6 +22,7 @@ from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
 from fl_dp.federation.link.signed_message import SIGNED, Bearing, signed
 from fl_dp.federation.link.signed_request import RequestRefusedError
+from fl_dp.federation.wire.messages import set_metadata
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster, Site, expiry
 
@@ -63,7 +64,7 @@ class Link:
         tree = state.object_store.get_object_tree(message_id)
         contents = {one: state.object_store.get(one) for one in [message_id, *_ids_below(tree)]}
         whole = inflate_object_from_contents(message_id, contents)
-        whole.metadata.__dict__["_message_id"] = message_id
+        set_metadata(whole, message_id=message_id)
         del whole.content[SIGNED]
         return whole
 
@@ -100,7 +101,7 @@ class Link:
         if reply.has_content():
             content = signed(reply.content, bearing, self.keys[site.name])
             reply = make_message(metadata=reply.metadata, content=content)
-        reply.metadata.__dict__["_message_id"] = reply.object_id
+        set_metadata(reply, message_id=reply.object_id)
         outer = message_to_proto(remove_content_from_message(reply))
         forge(outer.metadata)
         objects = {key: one.deflate() for key, one in get_all_nested_objects(reply).items()}

@@ -45,7 +45,7 @@ def _no_pauses(monkeypatch):
     monkeypatch.setattr(registration, "LEAST_PATIENCE", 0.005)
     monkeypatch.setattr(registration, "RETRY", 0.0)
     # who answers does so at once; nobody is waited for whose reply was dropped
-    monkeypatch.setattr(rounds, "receive", lambda grid, sent, *_: send_receive.receive(grid, sent, 0.005))
+    monkeypatch.setattr(rounds, "ask", lambda grid, asked, *_: send_receive.ask(grid, asked, 0.005))
 
 
 def change(reply, rng):

@@ -91,6 +91,41 @@ def test_a_sum_that_is_never_opened_is_given_up_before_the_strategy_gives_up_the
     assert all("report" in replies[number] for number in range(5))
 
 
+def test_who_is_slow_to_confirm_still_reads_its_question_and_learns_that_the_sum_was_opened(
+    tmp_path, monkeypatch
+):
+    """Else it counts the sum as one that the server has lost."""
+    given_up, opening = [], []
+    monkeypatch.setattr(
+        Wire, "give_up", lambda below, message_ids: given_up.extend(message_ids), raising=False
+    )
+
+    def hook(number, stage, asked):
+        opening.extend([number] if stage == wire.OPEN else [])
+        return SILENT if (number, stage) == (2, wire.CONFIRM) else asked
+
+    replies, _ = Federation(tmp_path).round(hook)
+    assert total_of(replies) is not None
+    assert sorted(opening) == [0, 1, 2, 3, 4]
+    assert given_up == []
+
+
+def test_no_attempt_begins_when_the_rounds_time_is_over(tmp_path, clock):
+    """Its members would pay, and have no time to answer."""
+
+    def hook(number, stage, asked):
+        if (number, stage) != (2, wire.ADVERTISE):
+            return asked
+        clock.now += 100.0
+        return None
+
+    federation = Federation(tmp_path)
+    replies, _ = federation.round(hook)
+    assert {one["refusal"]["status"] for one in replies.values()} == {"declined"}
+    assert "unpaid: round-timeout is over" in replies[0]["refusal"]["reason"]
+    assert [member.paid() for member in federation.members] == [[]] * 5
+
+
 @pytest.mark.parametrize("which", ["mask_key", "share_key", "seed_key"])
 def test_a_key_that_agrees_with_nobody_is_its_owners_drop_out(which):
     """Else all others decline the terms, and it is they who are left out of the next attempt."""

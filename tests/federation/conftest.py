@@ -23,6 +23,7 @@ from fl_dp.federation.wire.messages import (
     plan_from_content,
     profile_to_content,
     refusal_to_content,
+    set_metadata,
     update_to_content,
 )
 from fl_dp.federation.wire.send_receive import BaseGrid
@@ -54,7 +55,7 @@ class FakeGrid(BaseGrid):
     def _push(self, message: Message) -> str:
         # as long as Flower's: nobody meets another's by changing a letter
         message_id = hashlib.sha256(str(next(self._ids)).encode()).hexdigest()
-        message.metadata.__dict__["_message_id"] = message_id  # as Flower's grids do
+        set_metadata(message, message_id=message_id)
         self.sent.append(message)
         node = self.nodes.get(message.metadata.dst_node_id)
         reply = node(message) if node else Message(Error(1, "node unavailable"), reply_to=message)

@@ -4,31 +4,25 @@ from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
-from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.secure_sum.grid import SecureGrid
-from fl_dp.federation.wire.partial_sums import adds_up
+from fl_dp.federation.wire.messages import set_metadata
+from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.launch.progress_grid import ProgressGrid
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # every message names its sender
 
 
-class Nodes(Grid):
+class Nodes(BaseGrid):
     """Nodes that answer every message at the next pull; number 9 by an error."""
 
-    run = None
+    sites = None
 
     def __init__(self, nodes: int = 2, *, adds_up: bool = False) -> None:
         self.nodes, self.adds_up = nodes, adds_up
         self.sent: list[Message] = []
-
-    def set_run(self, run):
-        self.run = run
-
-    def create_message(self, content, message_type, dst_node_id, group_id, ttl=None):
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self):
         return range(1, self.nodes + 1)
@@ -36,7 +30,7 @@ class Nodes(Grid):
     def push_messages(self, messages):
         self.sent = list(messages)
         for number, message in enumerate(self.sent):
-            message.metadata.__dict__["_message_id"] = str(number)
+            set_metadata(message, message_id=str(number))
         return [message.metadata.message_id for message in self.sent]
 
     def pull_messages(self, message_ids):
@@ -44,9 +38,6 @@ class Nodes(Grid):
             if one.metadata.message_id in set(message_ids):
                 bad = one.metadata.dst_node_id == 9
                 yield Message(Error(1, "no") if bad else RecordDict({"x": ConfigRecord()}), reply_to=one)
-
-    def send_and_receive(self, messages, *, timeout=None):
-        return self.pull_messages(self.push_messages(messages))
 
 
 class Told:
@@ -69,7 +60,7 @@ class Told:
         self.events.append(("answered", clients))
 
 
-def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ProgressGrid, Told]:
+def told(grid: BaseGrid, counts: bool = True, **config: Any) -> tuple[ProgressGrid, Told]:
     tell = Told()
     return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell
 
@@ -138,10 +129,10 @@ def test_where_others_count_it_does_not_and_a_model_is_said_to_be_measured_where
 def test_everything_else_is_the_grids_own(adding):
     nodes = Nodes(adds_up=adding)
     grid, _ = told(nodes)
-    assert adds_up(grid) is adding
+    assert grid.adds_up is adding
     assert grid.sites is None
     nodes.sites = {"north"}
-    assert grid.sites == SecureGrid(grid, RunConfig(), str).sites == {"north"}
+    assert grid.sites == SecureGrid(grid, RunConfig()).sites == {"north"}
     grid.set_run("a run")
     assert nodes.run == "a run" == grid.run
     assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1

@@ -18,7 +18,7 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.upload import Room, Upload
-from fl_dp.federation.wire.messages import PROFILE, config_record
+from fl_dp.federation.wire.messages import PROFILE, config_record, set_metadata
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
@@ -46,10 +46,8 @@ class LinkGrid(BaseGrid):
     def sites(self) -> Collection[str]:
         return {site.name for site in self._hub.roster.sites}
 
-    def site_at(self, node: int) -> str | None:
-        """See `wire/send_receive.py`."""
-        site = self._hub.site_of(node)
-        return None if site is None else site.name
+    def site_of(self, node: int) -> Site | None:
+        return self._hub.site_of(node)
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""
@@ -64,7 +62,7 @@ class LinkGrid(BaseGrid):
         sent, nodes = [], set()
         with no_object_id_recompute():  # sites that get the same weights share their objects
             for message in messages:
-                site = self._hub.site_of(message.metadata.dst_node_id)
+                site = self.site_of(message.metadata.dst_node_id)
                 if site is not None and self._push(message, site):
                     sent.append(message.metadata.message_id)
                     nodes.add(message.metadata.dst_node_id)
@@ -86,10 +84,10 @@ class LinkGrid(BaseGrid):
 
     def _push(self, message: Message, site: Site) -> bool:
         state = self._hub.state
-        message.metadata.__dict__["_run_id"] = self._hub.run_id
+        set_metadata(message, run_id=self._hub.run_id)
         content = signed(message.content, self._bearing(message.metadata, site), self._key)
         whole = make_message(metadata=message.metadata, content=content)
-        message.metadata.__dict__["_message_id"] = whole.object_id
+        set_metadata(message, message_id=whole.object_id)
         tree = get_object_tree(whole)
         bare = remove_content_from_message(whole)
         objects = get_all_nested_objects(whole)

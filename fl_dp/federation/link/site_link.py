@@ -47,6 +47,7 @@ from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.signed_request import SteadyClock, sign_request
 from fl_dp.federation.link.upload import unfolded
 from fl_dp.federation.secure_sum.limits import Identity
+from fl_dp.federation.wire.messages import set_metadata
 from fl_dp.kits.kit import ROSTER, SiteKit, trusted_roster
 
 _SECONDS = httpx.Timeout(30.0, connect=10.0)  # of silence; after `connect`, the next address is tried
@@ -213,13 +214,14 @@ class SiteLink:
             said = signed(content, self._bearing(message, asked.message_id), self._kit.key)
             reply = Message(said, reply_to=message)
             # the server's own times, because this machine's clock may be off
-            reply.metadata.__dict__.update(
-                _created_at=asked.created_at,
-                _ttl=asked.ttl,
-                _src_node_id=asked.dst_node_id,
-                _dst_node_id=SUPERLINK_NODE_ID,
+            set_metadata(
+                reply,
+                created_at=asked.created_at,
+                ttl=asked.ttl,
+                src_node_id=asked.dst_node_id,
+                dst_node_id=SUPERLINK_NODE_ID,
             )
-            reply.metadata.__dict__["_message_id"] = reply.object_id
+            set_metadata(reply, message_id=reply.object_id)
             response = self._client.PushMessages(
                 PushMessagesRequest(
                     node=self._node,
@@ -271,7 +273,7 @@ class SiteLink:
         if whole.metadata.dst_node_id != self._node.node_id or whole.metadata.reply_to_message_id:
             raise FederationError("the server's message is for another site")
         content = checked(whole.content, self._bearing(whole), self._kit.roster.server)
-        whole.metadata.__dict__["_message_id"] = bare.metadata.message_id
+        set_metadata(whole, message_id=bare.metadata.message_id)
         return make_message(metadata=whole.metadata, content=content)
 
     def _bearing(self, message: Message, answers: str = "") -> Bearing:

@@ -1,24 +1,19 @@
-"""The server's side of one attempt: its stages one after the other, over any grid, without blocking.
-
-It uses generators: each `yield` returns control to the caller while answers are awaited.
-"""
+"""The server's side of one attempt: its stages, one after the other."""
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import Message, RecordDict
-from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.summing import SecureSum
 from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
-from fl_dp.federation.wire.send_receive import pull, require_answer, send
+from fl_dp.federation.wire.send_receive import BaseGrid, ask, require_answer
 
-Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # the most for the stage that nobody trains in, waits for an operator, or has paid for
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
@@ -41,7 +36,7 @@ class Attempt:
     that have masked; refusals: what a site answered instead.
     """
 
-    grid: Grid
+    grid: BaseGrid
     sums: SecureSum
     nodes: Mapping[str, int]
     questions: Mapping[str, RecordDict]
@@ -50,23 +45,23 @@ class Attempt:
     reports: dict[str, RecordDict] = field(default_factory=dict)
     refusals: dict[str, RecordDict] = field(default_factory=dict)
 
-    def play(self) -> Turn:
+    def play(self) -> None:
         """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
         plans = {site: {PLAN: content[PLAN]} for site, content in self.questions.items()}
         head = self.sums.head.to_fields()
-        yield from self._stage(
+        self._stage(
             wire.ADVERTISE,
             {site: wire.staged(wire.ADVERTISE, head, **plans[site]) for site in self.sums.here()},
             self.sums.take_advertisement,
         )
         terms = self.sums.terms().to_fields()
-        yield from self._stage(
+        self._stage(
             wire.SHARE,
             {site: wire.staged(wire.SHARE, terms) for site in self.sums.here()},
             self.sums.take_sharing,
         )
         inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
-        yield from self._stage(
+        self._stage(
             wire.MASK,
             {
                 site: wire.staged(wire.MASK, inbox, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
@@ -74,50 +69,48 @@ class Attempt:
             },
             self.sums.take_masked,
         )
-        yield from self._opening()
+        self._opening()
 
-    def _opening(self) -> Turn:
+    def _opening(self) -> None:
         threshold = self.sums.head.threshold
         survivors = self.sums.survivors().to_fields()
         here = self.sums.here()
-        yield from self._stage(
+        self._stage(
             wire.CONFIRM,
             {site: wire.staged(wire.CONFIRM, survivors) for site in here},
             self.sums.take_confirmation,
             enough=threshold,
         )
         confirmations = self.sums.confirmations().to_fields()
-        yield from self._stage(
+        self._stage(
             wire.OPEN,
             {site: wire.staged(wire.OPEN, confirmations) for site in here},
             self.sums.take_opening,
             enough=threshold,
         )
 
-    def _stage(self, stage: str, questions: Mapping[str, RecordDict], take: Take, enough: int = 0) -> Turn:
+    def _stage(self, stage: str, questions: Mapping[str, RecordDict], take: Take, enough: int = 0) -> None:
         """Ask, and take in answers as they come, until all or `enough` are there, or time is up."""
-        seconds = self._seconds(stage)
-        until, taken = time.monotonic() + seconds, 0
-        messages = [
-            Message(content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group)
+        seconds, valid = self._seconds(stage), dict[str, bool]()
+        messages = {
+            site: Message(content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group)
             for site, content in questions.items()
-        ]
-        sent = send(self.grid, messages)
-        asked = {one.metadata.message_id: (site, one) for site, one in zip(questions, messages, strict=True)}
-        waiting = {key: asked[key] for key in sent}
-        for key in asked.keys() - sent.keys():
-            self.sums.drop(asked[key][0], "it is not there any more")
-        while waiting and not (enough and taken >= enough):
-            for key, reply in pull(self.grid, waiting.keys()).items():
-                site, question = waiting.pop(key)
-                taken += self._take(stage, site, question, reply, take)
-            if waiting and time.monotonic() >= until:
-                break
-            if waiting:
-                yield
-        if not enough:
-            for site, _ in waiting.values():
-                self.sums.drop(site, f"it did not answer within {seconds:g} s")
+        }
+        # who is slow still reads its question: else it would not understand the next
+        answers = ask(
+            self.grid,
+            messages,
+            seconds,
+            lambda missing, waited: 0 < enough <= sum(valid.values()),
+            leave_open=True,
+        )
+        for site, reply in answers:
+            valid[site] = self._take(stage, site, messages[site], reply, take)
+        for site in messages.keys() - valid.keys() if not enough else ():
+            is_there = self.grid.site_of(self.nodes[site])
+            self.sums.drop(
+                site, f"it did not answer within {seconds:g} s" if is_there else "it is not there any more"
+            )
 
     def _seconds(self, stage: str) -> float:
         """The time limit of the stage; it leaves time for later stages even if a member is silent.

@@ -11,20 +11,17 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
-from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import FlDpError
-from fl_dp.federation.secure_sum.attempt import Attempt, Turn
+from fl_dp.errors import FederationError, FlDpError
+from fl_dp.federation.secure_sum.attempt import Attempt
 from fl_dp.federation.secure_sum.limits import checked_shares
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
@@ -39,10 +36,10 @@ from fl_dp.federation.wire.messages import (
     plan_only,
     plan_to_content,
     refusal_to_content,
+    set_metadata,
 )
 from fl_dp.federation.wire.partial_sums import make_group, summed_names
-from fl_dp.federation.wire.send_receive import BaseGrid, give_up, sites_of
-from fl_dp.kits.roster import Site
+from fl_dp.federation.wire.send_receive import BaseGrid, GridOver
 from fl_dp.records import Refusal, RoundPlan
 from fl_dp.weights_digest import weights_digest
 
@@ -50,82 +47,49 @@ logger = logging.getLogger("fl_dp")
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_LOOK_SECONDS = 0.02  # between two polls of a stage
-_PULL_SECONDS = 0.5  # the longest pull while a sum is under way
 
+class SecureGrid(GridOver):
+    """below: the grid over which members are asked."""
 
-class SecureGrid(BaseGrid):
-    """grid: the underlying grid. site_of: the site at a node."""
-
-    adds_up = True
-
-    def __init__(self, grid: Grid, config: RunConfig, site_of: Callable[[int], Site | None]) -> None:
-        self._grid, self._config, self._site_of = grid, config, site_of
+    def __init__(self, below: BaseGrid, config: RunConfig) -> None:
+        super().__init__(below)
+        self.adds_up, self._config = True, config
         self._replies: dict[str, Message] = {}
         self._asked: dict[str, Message] = {}  # by message id, in the current round
         self._shapes: Shapes = {}  # of the arrays in it
-        self._turn: Turn | None = None
         self._number, self._until = 0, 0.0
 
-    def set_run(self, run: Any) -> None:
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self._grid.run
-
-    @property
-    def sites(self) -> Collection[str] | None:
-        return sites_of(self._grid)
-
-    def site_at(self, node: int) -> str | None:
-        site = self._site_of(node)
-        return site.name if site else None
-
-    def give_up(self, message_ids: Iterable[str]) -> None:
-        """Give up all messages but those of a sum, which ends by itself."""
-        give_up(self._grid, set(message_ids) - self._asked.keys())
-
-    def get_node_ids(self) -> Iterable[int]:
-        return self._grid.get_node_ids()
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return self._grid.get_nodes()
-
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """A round begins a sum of all that are asked in one call; other messages go to the grid below."""
+        """A round is a sum of all that are asked in one call; other messages go to the grid below."""
         sent = list(messages)
         rounds = [one for one in sent if one.metadata.message_type == MessageType.TRAIN]
         others = [one for one in sent if one.metadata.message_type != MessageType.TRAIN]
-        ids = list(self._grid.push_messages(others)) if others else []
+        ids = list(super().push_messages(others)) if others else []
         if rounds:
             for one in rounds:
                 self._number += 1
-                one.metadata.__dict__["_message_id"] = f"sum-{self._number}"
+                set_metadata(one, message_id=f"sum-{self._number}")
             self._asked, self._replies = {one.metadata.message_id: one for one in rounds}, {}
             self._shapes = _shapes_of(rounds[0].content)
             self._until = time.monotonic() + self._config.round_timeout
-            self._turn = self._round()
         return [*ids, *(one.metadata.message_id for one in rounds)]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies so far; advances the sum meanwhile."""
+        """The replies so far. Those of a round come together, when its sum is over: this waits for it."""
         wanted = set(message_ids)
-        others = [one for one in wanted if one not in self._asked and one not in self._replies]
-        found = list(self._grid.pull_messages(others)) if others else []
-        until = time.monotonic() + _PULL_SECONDS
-        while self._turn is not None and wanted & self._asked.keys() and time.monotonic() < until:
-            if next(self._turn, self) is self:
-                self._turn = None
-            else:
-                time.sleep(_LOOK_SECONDS)
+        if wanted & self._asked.keys():
+            self._round()
+        others = wanted - self._replies.keys()
+        found = list(super().pull_messages(others)) if others else []
         return [*found, *(self._replies.pop(one) for one in wanted & self._replies.keys())]
 
-    def _round(self) -> Turn:
-        """Make attempts until one gives a sum, or is lost after paying, or too few members are left."""
+    def _round(self) -> None:
+        """Make attempts until one gives a sum, or is lost after paying, or too few members, or no time, are
+        left.
+        """
         left = dict[str, Message]()
         for message in list(self._asked.values()):
-            site = self._site_of(message.metadata.dst_node_id)
+            site = self.site_of(message.metadata.dst_node_id)
             if site is None:
                 self._gone(message, "is not there any more")
             else:
@@ -135,7 +99,7 @@ class SecureGrid(BaseGrid):
             if attempt is None:
                 return
             try:
-                yield from attempt.play()
+                attempt.play()
                 self._answer(attempt, left, attempt.sums.total(), "")
                 return
             except SumLostError as error:
@@ -149,12 +113,14 @@ class SecureGrid(BaseGrid):
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
-        """An attempt with these members; None if they are too few, and then they pay nothing."""
+        """An attempt with these members; None if they, or the time, are too few: then they pay nothing."""
         config, names = self._config, dict[str, str]()
         for key, message in members.items():
-            site = self._site_of(message.metadata.dst_node_id)
+            site = self.site_of(message.metadata.dst_node_id)
             names[key] = site.name if site else key[:16]
         try:
+            if time.monotonic() >= self._until:
+                raise FederationError("round-timeout is over")
             shares = checked_shares(len(members), config.secure_dropouts, config.secure_colluders)
             asked = {key: _asked(one.content, shares) for key, one in members.items()}
             plan, content = next(iter(asked.values()))
@@ -173,7 +139,7 @@ class SecureGrid(BaseGrid):
             return None
         first = next(iter(members.values())).metadata
         return Attempt(
-            self._grid,
+            self._below,
             sums,
             {key: one.metadata.dst_node_id for key, one in members.items()},
             {key: content for key, (_, content) in asked.items()},
@@ -209,12 +175,10 @@ class SecureGrid(BaseGrid):
         self._reply(message, refusal or refusal_to_content(words))
 
     def _gone(self, message: Message, reason: str) -> None:
-        error = Error(ErrorCode.NODE_UNAVAILABLE, one_line(reason))
-        self._replies[message.metadata.message_id] = Message(error, reply_to=message)
-        del self._asked[message.metadata.message_id]
+        self._reply(message, Error(ErrorCode.NODE_UNAVAILABLE, one_line(reason)))
 
-    def _reply(self, message: Message, content: RecordDict) -> None:
-        self._replies[message.metadata.message_id] = Message(content, reply_to=message)
+    def _reply(self, message: Message, answer: RecordDict | Error) -> None:
+        self._replies[message.metadata.message_id] = Message(answer, reply_to=message)
         del self._asked[message.metadata.message_id]
 
 

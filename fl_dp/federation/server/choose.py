@@ -6,12 +6,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from flwr.serverapp import Grid
-
 from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import POISSON
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.wire.send_receive import BaseGrid
 
 SECRET_BYTES = 32
 
@@ -37,12 +36,12 @@ class ClientChoice:
         self.secret = secrets.token_bytes(SECRET_BYTES)
         self.nobody_left = False  # whether no client that is there has budget for one more step
 
-    def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
+    def choose(self, grid: BaseGrid, server_round: int) -> Sequence[ClientRecord]:
         """Wait until the round can start; returns the clients to train, with Poisson sampling maybe none."""
         able = self.able(grid)
         return draw(able, self.config.sampling, self.config.fit_clients, self.secret, server_round)
 
-    def able(self, grid: Grid) -> Sequence[ClientRecord]:
+    def able(self, grid: BaseGrid) -> Sequence[ClientRecord]:
         """Wait until enough clients are there; returns those with budget for a step, sorted by name."""
         answers = self._registration.answers
         able = self._registration.gather(grid)

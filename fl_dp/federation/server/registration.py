@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from flwr.app import Message, MessageType, RecordDict
-from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
@@ -15,15 +14,7 @@ from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.security import security_event
 from fl_dp.federation.server.client_record import ClientRecord, record_of, shows_less, total_arithmetic
 from fl_dp.federation.wire.messages import profile_from_content
-from fl_dp.federation.wire.send_receive import (
-    give_up,
-    pause,
-    pull,
-    require_answer,
-    send,
-    site_at,
-    sites_of,
-)
+from fl_dp.federation.wire.send_receive import BaseGrid, pause, pull, require_answer, send
 from fl_dp.records import ClientProfile, Refusal
 from fl_dp.reporting.wording import by_reason, counted
 
@@ -38,7 +29,7 @@ _MISSES = 2  # rounds in a row without an answer, after which a site is not aske
 RETRY = 10.0  # seconds after which a refused node is asked again, while a round waits for clients
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """A request to register. awaited: whether a round waits for the answer. site: its name, if known."""
 
@@ -88,7 +79,7 @@ class Registration:
         self._unsure: set[int] = set()  # nodes whose last round is not confirmed
         self._refused: dict[int, Refused] = {}  # by node
         self._announced = ""
-        self._grid: Grid | None = None  # the last one used
+        self._grid: BaseGrid | None = None  # the last one used
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
         """Restore the clients of a saved state; those not `registered` must register when they come back."""
@@ -116,7 +107,7 @@ class Registration:
         else:
             self._missed[client.name] = self._missed.get(client.name, 0) + 1
 
-    def gather(self, grid: Grid) -> list[ClientRecord]:
+    def gather(self, grid: BaseGrid) -> list[ClientRecord]:
         """Wait until a round can start; returns the clients that can take a step in it, sorted by name.
 
         A round can start when min-clients are there and registered. An empty list means that they are there,
@@ -158,7 +149,7 @@ class Registration:
 
     def why_idle(self, client: ClientRecord) -> str:
         """Why the client was not asked for a round; empty if it just was not chosen."""
-        sites = sites_of(self._grid) if self._grid else None
+        sites = self._grid.sites if self._grid else None
         if sites is not None and client.name not in sites:
             return REVOKED
         if client.reason:
@@ -190,7 +181,7 @@ class Registration:
         now = time.monotonic()
         return any(one.awaited and now - one.when < PATIENCE for one in self._asked.values())
 
-    def _refresh(self, grid: Grid) -> None:
+    def _refresh(self, grid: BaseGrid) -> None:
         """Ask new nodes and retry refused ones, forget those that are gone, and read the answers."""
         self._grid = grid
         self._live = set(grid.get_node_ids())
@@ -199,22 +190,23 @@ class Registration:
         self._forget_gone(grid)
         self._ask(grid, sorted(self._live - self._registered))
         if self._asked:
-            for key, reply in pull(grid, self._asked.keys()).items():
-                self._register(self._asked.pop(key), reply)
+            for question, reply in pull(grid, self._asked):
+                self._register(question, reply)
 
-    def _forget_gone(self, grid: Grid) -> None:
+    def _forget_gone(self, grid: BaseGrid) -> None:
         """Drop requests to nodes that are gone."""
-        gone = {key: one for key, one in self._asked.items() if one.node not in self._live}
-        self._asked = {key: one for key, one in self._asked.items() if key not in gone}
-        give_up(grid, gone)
+        gone = [key for key, one in self._asked.items() if one.node not in self._live]
+        for key in gone:
+            del self._asked[key]
+        grid.give_up(gone)
 
-    def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
+    def _ask(self, grid: BaseGrid, nodes: Iterable[int]) -> None:
         now, busy = time.monotonic(), {one.node for one in self._asked.values()}
         known = {client.node_id: name for name, client in self.clients.items()}
         questions: list[Question] = []
         for node in nodes:
-            refused = self._refused.get(node)
-            site = site_at(grid, node) or known.get(node)
+            refused, there = self._refused.get(node), grid.site_of(node)
+            site = there.name if there else known.get(node)
             if node in busy:
                 continue
             if refused is None or refused.again <= now:
@@ -222,9 +214,7 @@ class Registration:
                 # no round waits for a site that has missed the last one: it may still be training
                 awaited = site not in self._missed and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
-        sent = send(grid, [one.message for one in questions])
-        by_id = {one.message.metadata.message_id: one for one in questions}
-        self._asked |= {key: by_id[key] for key in sent}
+        self._asked |= send(grid, {one: one.message for one in questions})
 
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1

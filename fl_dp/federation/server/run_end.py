@@ -4,11 +4,10 @@ The summary is written last; when it is there, all files are complete.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp import Grid
 
 from fl_dp.config.run_settings import BEST, LAST
 from fl_dp.errors import ConfigError
@@ -16,7 +15,7 @@ from fl_dp.federation.server.report import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, STATEMENT, config_record
-from fl_dp.federation.wire.send_receive import receive, send
+from fl_dp.federation.wire.send_receive import BaseGrid, ask
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versions
 from fl_dp.reporting.reports import RunStatus, Summary
@@ -136,27 +135,27 @@ def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: Metric
 
 
 def send_final_model(
-    grid: Grid, arrays: Mapping[str, NDArray], seconds: float, *, run: str, private: bool
+    grid: BaseGrid, arrays: Mapping[str, NDArray], seconds: float, *, run: str, private: bool
 ) -> Said:
     """Send the model to each site that is there, and wait at most `seconds`. Costs no budget.
 
     Returns the statements of the sites that answered about what their data have spent.
     """
     content = RecordDict({ARRAYS: encode(arrays), ABOUT: ConfigRecord({"run": run, "private": private})})
-    messages = [Message(content, node, FINAL_MODEL, ttl=seconds) for node in grid.get_node_ids()]
-    replies = [one for one in receive(grid, send(grid, messages), seconds) if one.has_content()]
-    logger.info("the final model was sent to %d sites, %d have it", len(messages), len(replies))
-    return _statements(replies)
+    messages = {node: Message(content, node, FINAL_MODEL, ttl=seconds) for node in grid.get_node_ids()}
+    heard = {node: one.content for node, one in ask(grid, messages, seconds) if one.has_content()}
+    logger.info("the final model was sent to %d sites, %d have it", len(messages), len(heard))
+    return _statements(heard)
 
 
-def _statements(replies: Iterable[Message]) -> dict[int, tuple[str, str]]:
+def _statements(heard: Mapping[int, RecordDict]) -> dict[int, tuple[str, str]]:
     """The readable statements. Whether they agree with the run, and who signed them, is checked elsewhere."""
     found = {}
-    for reply in replies:
-        record = config_record(reply.content, STATEMENT)
+    for node, content in heard.items():
+        record = config_record(content, STATEMENT)
         if record is None:
             continue
-        node, text, signature = reply.metadata.src_node_id, record.get("text"), record.get("signature")
+        text, signature = record.get("text"), record.get("signature")
         try:
             if not isinstance(text, str) or not isinstance(signature, bytes) or len(text) > MOST_CHARACTERS:
                 raise ConfigError("no readable statement.")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message
-from flwr.serverapp import Grid
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.cost import largest_alone
@@ -32,7 +31,7 @@ from fl_dp.federation.wire.evaluation import (
     evaluation_to_content,
     histogram_from_content,
 )
-from fl_dp.federation.wire.send_receive import receive, require_answer, send
+from fl_dp.federation.wire.send_receive import BaseGrid, ask, require_answer
 from fl_dp.models.names import common_name
 from fl_dp.records import Refusal, total_steps
 from fl_dp.reporting.reports import Estimate, SiteMetrics, TestAccount
@@ -66,7 +65,7 @@ class SiteEvaluations:
         self._answered: dict[str, tuple[str, str]] = {}  # by site: status and reason
 
     def measure(
-        self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
+        self, grid: BaseGrid, server_round: int, last_round: int, weights: ArrayRecord
     ) -> SiteMetrics | None:
         """The sites' metrics of these weights; None but after the last round.
 
@@ -119,7 +118,7 @@ class SiteEvaluations:
         return Layout.of(task_of(self._config).form, cap_of(self._config))
 
     def _answers(
-        self, grid: Grid, server_round: int, weights: ArrayRecord, nodes: Mapping[str, int]
+        self, grid: BaseGrid, server_round: int, weights: ArrayRecord, nodes: Mapping[str, int]
     ) -> dict[str, tuple[SiteHistogram, Counted]]:
         """The sites' verified histograms; of a site that gives none its line says why."""
         config = self._config
@@ -135,19 +134,17 @@ class SiteEvaluations:
             name: Message(content, node, EVALUATE, ttl=ttl, group_id=str(server_round))
             for name, node in nodes.items()
         }
-        sent = send(grid, list(messages.values()))
-        quorum = Quorum(
-            dict.fromkeys(sent, 1), 0, lambda key, reply: True
-        )  # all answer, if only that they decline
-        replies = receive(grid, sent, ttl, quorum.is_closed)
-        answered = {one.metadata.reply_to_message_id: one for one in replies}
+        # all answer, if only that they decline
+        quorum = Quorum(dict.fromkeys(messages, 1), 0, lambda name, reply: True)
+        answered = {
+            name: quorum.noted(name, reply) for name, reply in ask(grid, messages, ttl, quorum.is_closed)
+        }
         found = {}
         for name, asked in messages.items():
             try:
-                reply = answered.get(asked.metadata.message_id)
-                if reply is None:
+                if name not in answered:
                     raise FederationError(NO_ANSWER)
-                answer = histogram_from_content(require_answer(reply, asked))
+                answer = histogram_from_content(require_answer(answered[name], asked))
                 if isinstance(answer, Refusal):
                     self._without(name, answer.status, answer.reason)
                 else:

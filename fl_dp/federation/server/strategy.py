@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_type_hints
 
@@ -26,8 +26,7 @@ from fl_dp.federation.server.site_metrics import SiteEvaluations
 from fl_dp.federation.server.state import RunState
 from fl_dp.federation.server.verify import Quorum, ReplyVerifier, count_unanswered, is_update
 from fl_dp.federation.wire.arrays import ArraySpec, encode
-from fl_dp.federation.wire.partial_sums import adds_up
-from fl_dp.federation.wire.send_receive import receive, send
+from fl_dp.federation.wire.send_receive import BaseGrid, ask, own_grid
 from fl_dp.reporting.reports import RoundReport, RunStatus, SiteMetrics
 from fl_dp.tasks.own_code import no_parts
 
@@ -233,21 +232,20 @@ class PrivateStrategy(Strategy):
             self._kept.begin(initial_arrays, evaluate_fn)
             last_round = self.reporting.last_round = num_rounds or self._config.rounds
             for server_round in range(self._over + 1, last_round + 1):
-                if not self._round(grid, server_round, evaluate_fn):
+                if not self._round(own_grid(grid), server_round, evaluate_fn):
                     break
             return self.result
         finally:
             self._count_unjudged()
 
-    def _round(self, grid: Grid, server_round: int, evaluate_fn: Evaluate | None) -> bool:
+    def _round(self, grid: BaseGrid, server_round: int, evaluate_fn: Evaluate | None) -> bool:
         """Run one round; False if no client is left that could take part."""
         started = time.monotonic()
-        messages = self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
+        self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
         if self._parts.choosing.nobody_left:
             return False
-        sent = send(grid, messages)
         # the replies get no name, which would keep their arrays in memory until the next round's arrive
-        arrays, _ = self.aggregate_train(server_round, self._receive(grid, sent))
+        arrays, _ = self.aggregate_train(server_round, self._replies(grid))
         if arrays:
             self.result.arrays = arrays
             self._kept.add(arrays)
@@ -271,10 +269,10 @@ class PrivateStrategy(Strategy):
 
         Empty if nobody has budget left, or if a Poisson choice is empty.
         """
-        parts, self._weights = self._parts, arrays
+        parts, own, self._weights = self._parts, own_grid(grid), arrays
         parts.registration.begin(server_round)
-        chosen = self._enough(parts.choosing.choose(grid, server_round))
-        in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
+        chosen = self._enough(parts.choosing.choose(own, server_round))
+        in_sum = own.adds_up and not parts.aggregating.needs_single_updates
         if self._config.secure and not in_sum:
             raise ConfigError(
                 'aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.'
@@ -298,20 +296,21 @@ class PrivateStrategy(Strategy):
             self._parts.choosing.nobody_left = True
         return []
 
-    def _receive(self, grid: Grid, sent: Collection[str]) -> list[Message]:
+    def _replies(self, grid: BaseGrid) -> list[Message]:
         """The replies until the round is closed. A grid that adds them up decides itself when that is."""
-        if adds_up(grid):
-            return receive(grid, sent, self._config.round_timeout)
-        asked = {one.message.metadata.message_id: one for one in self._asked}
-        never = {one.client.name for one in self._asked if not one.client.asked} - self._ever_asked
-        self._ever_asked |= {one.client.name for one in self._asked}
+        asked = {one.client.name: one for one in self._asked}
+        messages, seconds = {name: one.message for name, one in asked.items()}, self._config.round_timeout
+        if grid.adds_up:
+            return [reply for _, reply in ask(grid, messages, seconds)]
+        never = {name for name, one in asked.items() if not one.client.asked} - self._ever_asked
+        self._ever_asked |= asked.keys()
         quorum = Quorum(
-            {key: asked[key].mechanism.steps for key in sent},
+            {name: one.mechanism.steps for name, one in asked.items()},
             self._parts.aggregating.least_updates(len(asked)),
-            lambda key, reply: is_update(reply, asked[key], self._parts.aggregating.expected),
-            new={key for key, one in asked.items() if one.client.name in never},
+            lambda name, reply: is_update(reply, asked[name], self._parts.aggregating.expected),
+            new=never,
         )
-        return receive(grid, sent, self._config.round_timeout, quorum.is_closed)
+        return [quorum.noted(name, reply) for name, reply in ask(grid, messages, seconds, quorum.is_closed)]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

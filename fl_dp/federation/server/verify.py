@@ -7,7 +7,6 @@ that no single site holds up the others.
 
 import logging
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,8 +58,8 @@ class Quorum:
     A site that this run has never asked before gets all of round-timeout: its pace is unknown, and its
     operator may have to approve first. `round-timeout` bounds every wait.
 
-    steps: those that each message asked for, by its id; the clock starts now. needed: the number of updates
-    that the round needs. counts: whether a reply is one. new: messages to clients never asked before.
+    steps: those that each client was asked for, by its name. needed: the number of updates that the round
+    needs. counts: whether a client's reply is one. new: clients never asked before.
     """
 
     def __init__(
@@ -70,33 +69,31 @@ class Quorum:
         counts: Callable[[str, Message], bool],
         new: Collection[str] = (),
     ) -> None:
-        self._steps, self._counts, self._new = steps, counts, set(new)
-        self._began = time.monotonic()
-        self._quorum = max(len(steps) // 2 + 1, needed)
-        self._judged: dict[str, bool] = {}  # by message id, whether the reply counts; each is read once
+        self._steps, self._needed, self._counts, self._new = steps, needed, counts, set(new)
+        self._judged: dict[str, bool] = {}  # by client, whether its reply counts; until there is a quorum
         self._pace: tuple[float, int] | None = None  # the quorum's seconds, and its largest number of steps
 
-    def is_closed(self, replies: Sequence[Message]) -> bool:
-        """Whether the round is over, given the replies so far."""
-        waited = time.monotonic() - self._began
-        answered = {one.metadata.reply_to_message_id: one for one in replies}
+    def noted(self, client: str, reply: Message) -> Message:
+        """Note the client's reply; returns it."""
         if self._pace is None:
-            for key in answered.keys() - self._judged.keys():
-                self._judged[key] = self._counts(key, answered[key])
-            updates = [key for key, counts in self._judged.items() if counts]
-            if len(updates) < self._quorum:
+            self._judged[client] = self._counts(client, reply)
+        return reply
+
+    def is_closed(self, missing: Collection[str], waited: float) -> bool:
+        """Whether the round is over without the clients that are missing, after so many seconds."""
+        if self._pace is None:
+            updates = [client for client, counts in self._judged.items() if counts]
+            if len(updates) < max((len(self._judged) + len(missing)) // 2 + 1, self._needed):
                 return False
-            self._pace = waited, max(self._steps[key] for key in updates)
-        missing = self._steps.keys() - answered.keys()
-        if missing & self._new or any(waited < self._patience(one, *self._pace) for one in missing):
+            self._pace = waited, max(self._steps[client] for client in updates)
+        if self._new & set(missing) or any(waited < self._patience(one, *self._pace) for one in missing):
             return False
-        there = len(self._steps) - len(missing)
-        logger.info("%d of %d have answered, and grace is over after %.1f s", there, len(self._steps), waited)
+        logger.info("%s missing, and grace is over after %.1f s", counted(len(missing), "answer"), waited)
         return True
 
-    def _patience(self, message_id: str, seconds: float, steps: int) -> float:
-        """How many seconds after its beginning the round waits for that answer."""
-        more = min(max(1.0, self._steps[message_id] / steps), MOST_WORK)
+    def _patience(self, client: str, seconds: float, steps: int) -> float:
+        """How many seconds after its beginning the round waits for the client's answer."""
+        more = min(max(1.0, self._steps[client] / steps), MOST_WORK)
         return max(seconds * (1 + GRACE) * more, seconds + LEAST_PATIENCE)
 
 

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError
@@ -46,6 +46,11 @@ UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
 _APART = ("arrays", "spent")  # fields with records of their own
 Kind = TypeVar("Kind")
+
+
+def set_metadata(message: Message, **fields: str | float) -> None:
+    """Set fields of the metadata, as Flower's grids do when they push a message; it has no public way."""
+    message.metadata.__dict__.update({f"_{name}": value for name, value in fields.items()})
 
 
 def config_record(content: RecordDict, name: str) -> ConfigRecord | None:

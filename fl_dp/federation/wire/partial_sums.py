@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp import Grid
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
@@ -41,14 +40,6 @@ class WeightedSum:
     weight: float
     shares: int = 0
     masked: bool = False
-
-
-def adds_up(grid: Grid) -> bool:
-    """Whether the grid can answer with sums, if asked to.
-
-    Only fl_dp's own grids in this process can: a sum from another machine is no client's update.
-    """
-    return getattr(grid, "adds_up", False) is True
 
 
 def ask_for_sum(content: RecordDict, weight: float, names: Sequence[str] = ()) -> RecordDict:

@@ -1,32 +1,52 @@
-"""Sends messages and receives replies, over any Flower Grid.
+"""What a grid of fl_dp can do, and the one way to ask over it: questions go out, answers come in.
 
 Flower's own `send_and_receive` polls for replies every 3 s; a round of a small model takes less.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
+from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 2.0  # seconds
+_A_WAIT = 0.1  # seconds; a grid that takes longer to pull has waited itself
+
+Key = TypeVar("Key")  # by which the asker knows a question
 
 
 class BaseGrid(Grid):
-    """A grid that pushes and pulls. It also has the methods of Flower's Grid that Flower's own strategies
-    use, and fl_dp's server does not.
+    """A grid of fl_dp. Subclasses implement `get_node_ids`, `push_messages` and `pull_messages`.
 
-    Subclasses implement `get_node_ids`, `push_messages` and `pull_messages`.
+    The other methods of Flower's Grid are for Flower's own strategies; fl_dp's server does not use them.
+
+    adds_up: it answers with sums, if asked to (`partial_sums.py`). Only a grid in this process can: a sum
+    from another machine is no client's update.
     """
 
+    adds_up = False
     _run: Any = None
+
+    @property
+    def sites(self) -> Collection[str] | None:
+        """The names of the sites that may take part now; None: anybody may."""
+        return None
+
+    def site_of(self, node: int) -> Site | None:
+        """The site at the node; None if it is gone, or if the grid does not know it."""
+        return None
+
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        """Nobody waits for the answers to these messages any more."""
 
     def set_run(self, run: Any) -> None:
         """Flower's record of the run."""
@@ -50,74 +70,109 @@ class BaseGrid(Grid):
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """As in Flower, but without its pauses of 3 s. timeout: in seconds; None: until all have answered."""
-        return receive(self, send(self, list(messages)), float("inf") if timeout is None else timeout)
+        seconds = float("inf") if timeout is None else timeout
+        return [reply for _, reply in ask(self, dict(enumerate(messages)), seconds)]
 
 
-def sites_of(grid: Grid) -> Collection[str] | None:
-    """The names of the sites that may take part now; None: anybody may, as with Flower's own grids."""
-    found: Collection[str] | None = getattr(grid, "sites", None)
-    return found
+class FlowerGrid(BaseGrid):
+    """A grid that is not fl_dp's: it can push and pull, whatever else it says of itself."""
+
+    def __init__(self, below: Grid) -> None:
+        self._below = below
+
+    def set_run(self, run: Any) -> None:
+        self._below.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self._below.run
+
+    def get_node_ids(self) -> Iterable[int]:
+        return self._below.get_node_ids()
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return self._below.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return self._below.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return self._below.pull_messages(message_ids)
 
 
-def site_at(grid: Grid, node: int) -> str | None:
-    """The name of the site at the node; None if the grid cannot know it before the node is asked."""
-    named: Callable[[int], str | None] | None = getattr(grid, "site_at", None)
-    return named(node) if named else None
+class GridOver(FlowerGrid):
+    """A grid over another of fl_dp, with its abilities; subclasses change what passes through."""
+
+    _below: BaseGrid
+
+    def __init__(self, below: BaseGrid) -> None:
+        super().__init__(below)
+        self.adds_up = below.adds_up
+
+    @property
+    def sites(self) -> Collection[str] | None:
+        return self._below.sites
+
+    def site_of(self, node: int) -> Site | None:
+        return self._below.site_of(node)
+
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        self._below.give_up(message_ids)
 
 
-def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
-    """Send the messages; returns the node asked, by message id, of those that were sent.
+def own_grid(grid: Grid) -> BaseGrid:
+    """The grid itself if it is fl_dp's, else one over it."""
+    return grid if isinstance(grid, BaseGrid) else FlowerGrid(grid)
 
-    A message gets its id when a grid pushes it.
+
+def ask(
+    grid: BaseGrid,
+    questions: Mapping[Key, Message],
+    seconds: float,
+    is_enough: Callable[[Collection[Key], float], bool] = lambda missing, waited: False,
+    *,
+    leave_open: bool = False,
+) -> Iterator[tuple[Key, Message]]:
+    """Send the questions and yield the first answer to each as it comes, until all are there or time is up.
+
+    What could not be sent is not waited for. A reply that answers no question is dropped and logged.
+
+    is_enough: whether the answers so far are enough without the `missing`, `waited` seconds after all were
+    sent. leave_open: who has not answered may still read its question; else it is given up.
     """
-    if not messages:
-        return {}
-    sent = set(grid.push_messages(messages))
-    ids = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-    return {message_id: node_id for message_id, node_id in ids.items() if message_id in sent}
-
-
-def receive(
-    grid: Grid,
-    waiting: Collection[str],
-    timeout: float,
-    is_closed: Callable[[Sequence[Message]], bool] = lambda replies: False,
-) -> list[Message]:
-    """Wait for replies to the messages `waiting` until all are there or `timeout` seconds have passed.
-
-    Returns the first reply to each message; a reply that answers none of them is dropped and logged. Missing
-    replies are then given up. is_closed: whether the replies so far are enough.
-    """
+    waiting = send(grid, questions)
     started = time.monotonic()
-    missing = set(waiting)
-    replies: list[Message] = []
-    while missing:
-        asked = time.monotonic()
-        new = pull(grid, missing)
-        missing -= new.keys()
-        replies += new.values()
-        if not missing or is_closed(replies) or time.monotonic() - started >= timeout:
+    while waiting:
+        looked = time.monotonic()
+        new = pull(grid, waiting)
+        has_waited = time.monotonic() - looked >= _A_WAIT
+        yield from new
+        del new  # with the arrays that nobody has kept
+        waited = time.monotonic() - started
+        if not waiting or is_enough(waiting.values(), waited) or waited >= seconds:
             break
-        if time.monotonic() - asked < SHORTEST_PAUSE:  # otherwise the grid itself has waited
+        if not has_waited:
             pause(started)
-    give_up(grid, missing)
-    return replies
+    if not leave_open:
+        grid.give_up(waiting)
 
 
-def give_up(grid: Grid, message_ids: Iterable[str]) -> None:
-    """Tell the grid that nobody waits for these answers any more. No effect on Flower's own grids."""
-    forget: Callable[[Iterable[str]], None] | None = getattr(grid, "give_up", None)
-    if forget:
-        forget(list(message_ids))
+def send(grid: BaseGrid, questions: Mapping[Key, Message]) -> dict[str, Key]:
+    """Send the questions; returns those that were sent, by message id, which a grid gives when it pushes."""
+    if not questions:
+        return {}
+    sent = set(grid.push_messages(list(questions.values())))
+    by_id = {message.metadata.message_id: key for key, message in questions.items()}
+    return {message_id: key for message_id, key in by_id.items() if message_id in sent}
 
 
-def pull(grid: Grid, waiting: Collection[str]) -> dict[str, Message]:
-    """The replies so far, by the message of `waiting` that each answers; the first if there are several."""
-    found: dict[str, Message] = {}
+def pull(grid: BaseGrid, waiting: dict[str, Key]) -> list[tuple[Key, Message]]:
+    """The replies so far to the questions of `waiting`, which loses these; the first if there are several."""
+    found = []
     for reply in grid.pull_messages(list(waiting)):
         answered = reply.metadata.reply_to_message_id
-        if answered in waiting and answered not in found:
-            found[answered] = reply
+        if answered in waiting:
+            found.append((waiting.pop(answered), reply))
         else:
             logger.warning("a reply is dropped: it answers nothing that waits for an answer")
     return found
@@ -143,6 +198,6 @@ def require_answer(reply: Message, question: Message) -> RecordDict:
 
 
 def pause(started: float) -> None:
-    """Sleep a twentieth of the time since `started`, within limits: prompt at first, cheap later."""
+    """Sleep a fiftieth of the time since `started`, within limits: prompt at first, cheap later."""
     waited = time.monotonic() - started
-    time.sleep(min(max(waited / 20, SHORTEST_PAUSE), LONGEST_PAUSE))
+    time.sleep(min(max(waited / 50, SHORTEST_PAUSE), LONGEST_PAUSE))

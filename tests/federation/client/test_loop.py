@@ -14,7 +14,7 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.client import loop
 from fl_dp.federation.client.loop import ClientLoop, told_to
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError
-from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, STATEMENT
+from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, STATEMENT, set_metadata
 
 LOST = LinkLostError("connection refused")
 OVER = LinkRefusedError(410, "the run is over")
@@ -75,7 +75,7 @@ def no_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(kind: str = MessageType.QUERY) -> Message:
     message = Message(RecordDict({"plan": ConfigRecord({})}), 5, kind)
-    message.metadata.__dict__["_message_id"] = "0"
+    set_metadata(message, message_id="0")
     return message
 
 

@@ -16,9 +16,9 @@ from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.limits import Identity
 from fl_dp.federation.wire.arrays import encode, state_arrays
-from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.federation.wire.messages import plan_to_content, set_metadata
 from fl_dp.federation.wire.partial_sums import ask_for_sum
-from fl_dp.federation.wire.send_receive import BaseGrid, receive, send
+from fl_dp.federation.wire.send_receive import BaseGrid, ask
 from fl_dp.form import Form
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
@@ -99,11 +99,14 @@ class Wire(BaseGrid):
     def get_node_ids(self) -> Iterable[int]:
         return range(1, len(self.members) + 1)
 
+    def site_of(self, node: int) -> Site | None:
+        return Site(f"site-{node - 1}", KEYS[node - 1].public)
+
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         sent = []
         for message in messages:
             self._count += 1
-            message.metadata.__dict__["_message_id"] = str(self._count)
+            set_metadata(message, message_id=str(self._count))
             sent.append(str(self._count))
             if (reply := self._reply(message)) is not None:
                 self._replies[sent[-1]] = reply
@@ -122,7 +125,7 @@ class Wire(BaseGrid):
             self.gone.add(number)
             return Message(Error(1, f"site {number} is not there any more"), reply_to=message)
         asked = Message(content, message.metadata.dst_node_id, message.metadata.message_type)
-        asked.metadata.__dict__["_message_id"] = message.metadata.message_id
+        set_metadata(asked, message_id=message.metadata.message_id)
         roster = (one.key.public for one in self.members)
         answered = self.lie(number, stage, self.members[number].asked(asked, roster))
         self.seen.append((number, stage, answered))
@@ -154,21 +157,19 @@ class Federation:
         grid, below = self._grid_over(hook, lie)
         weights = encode(state_arrays(MODEL))
         content = ask_for_sum(plan_to_content(plan, weights), 1.0, NAMES)
-        messages = [
-            Message(content, node, MessageType.TRAIN, group_id="1", ttl=60.0) for node in grid.get_node_ids()
-        ]
-        replies = receive(grid, send(grid, messages), 60.0)
+        messages = {
+            node: Message(content, node, MessageType.TRAIN, group_id="1", ttl=60.0)
+            for node in grid.get_node_ids()
+        }
         return {
-            one.metadata.src_node_id - 1: one.content if one.has_content() else str(one.error.reason)
-            for one in replies
+            node - 1: one.content if one.has_content() else str(one.error.reason)
+            for node, one in ask(grid, messages, 60.0)
         }, below
 
     def _grid_over(self, hook: Hook, lie: Lie) -> tuple[SecureGrid, Wire]:
         below = Wire(self.members, hook, lie)
-        grid = self._grid = self._grid or SecureGrid(
-            below, self.config, lambda node: Site(f"site-{node - 1}", KEYS[node - 1].public)
-        )
-        grid._grid = below
+        grid = self._grid = self._grid or SecureGrid(below, self.config)
+        grid._below = below
         return grid, below
 
 

@@ -10,6 +10,7 @@ from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
 from fl_dp.federation.server.client_record import shows_less
 from fl_dp.federation.server.registration import SILENT, Registration
+from fl_dp.federation.wire.messages import set_metadata
 from fl_dp.records import Entry
 
 CONFIG = RunConfig(clients=3, min_clients=2, fit_clients=2, noise_multiplier=2.0, round_timeout=0.3)
@@ -260,7 +261,7 @@ def test_an_answer_of_another_node_registers_nobody(registration, fakes):
     class Impostor(fakes.Client):
         def __call__(self, message):
             reply = super().__call__(message)
-            reply.metadata.__dict__["_src_node_id"] = 2
+            set_metadata(reply, src_node_id=2)
             return reply
 
     grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: Impostor("3")})

@@ -9,6 +9,7 @@ import pytest
 from federation.conftest import FakeClient
 from federation.server.short_run import START, TRAINABLE, run, settings, statuses, strategy_of, weights
 from flwr.app import MetricRecord
+from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam
 
 from fl_dp.errors import ConfigError, FlDpError
@@ -19,6 +20,7 @@ from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.server.verify import NO_REPLY, Quorum
 from fl_dp.federation.wire.arrays import encode
+from fl_dp.federation.wire.partial_sums import ADD_UP
 from fl_dp.records import Entry, Refusal
 from fl_dp.tasks.own_code import own_parts
 
@@ -112,6 +114,26 @@ def test_a_timeout_that_would_lose_what_clients_pay_for_is_refused(fakes, timeou
     with pytest.raises(ConfigError, match=r"shorter than round-timeout = 0\.3"):
         strategy.start(fakes.Grid({}), encode(START), timeout=timeout)
     assert strategy.reports == []
+
+
+class Flowers(Grid):
+    """A grid that is not fl_dp's. It says that it adds up, as one of fl_dp's may."""
+
+    adds_up, run = True, None
+    set_run = create_message = send_and_receive = None
+    get_node_ids = push_messages = pull_messages = None
+
+    def __init__(self, grid):
+        self.get_node_ids = grid.get_node_ids
+        self.push_messages, self.pull_messages = grid.push_messages, grid.pull_messages
+
+
+def test_a_grid_of_flowers_serves_but_opens_no_sum(fakes):
+    grid, strategy = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), strategy_of()
+    strategy.start(Flowers(grid), encode(START))
+    assert strategy.outcome() == ("completed", "")
+    assert len(grid.trained()) == 6
+    assert not any(ADD_UP in one.content for one in grid.sent)
 
 
 class Silent(FakeClient):

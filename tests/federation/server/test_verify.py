@@ -1,7 +1,6 @@
 """When a round is closed; answers that are late, malformed or lies, and what then counts as spent."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +9,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from local_updates import local_update
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.federation.server import verify
 from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.verify import LEAST_PATIENCE, Quorum, ReplyVerifier, is_update
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.federation.wire.messages import refusal_to_content, update_to_content
+from fl_dp.federation.wire.messages import refusal_to_content, set_metadata, update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
@@ -156,7 +154,7 @@ def judged(paid, shares, total, claimed=None):
     for number in (1, 2):
         profile = ClientProfile(str(number), 640, 3.0, 1e-5, (), "rdp", allow_secure_sum=True)
         message = Message(RecordDict(), number, "train")
-        message.metadata.__dict__["_message_id"] = f"m{number}"
+        set_metadata(message, message_id=f"m{number}")
         plan = RoundPlan("run", 1, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
         asked.append(Asked(ClientRecord(profile, number, (), ASKED_FOR), ASKED_FOR, 1.0, message, True, plan))
         spent = claimed if claimed and number == 2 else (paid,)
@@ -222,30 +220,28 @@ def test_a_lost_sum_takes_a_round_from_those_alone_who_were_believed():
 
 
 class Round:
-    """Clients "0" to "4" by the messages of these names, on a clock of its own. new: never asked before."""
+    """Clients "0" to "4". new: never asked before."""
 
-    def __init__(self, monkeypatch, *, needed=1, steps=(10,) * 5, new=()):
-        self.now, self.replies = 1000.0, []
-        monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: self.now))
+    def __init__(self, *, needed=1, steps=(10,) * 5, new=()):
         asked = {str(i): number for i, number in enumerate(steps)}
-        self.quorum = Quorum(asked, needed, lambda key, reply: "update" in reply.content, new)
+        self.missing = list(asked)
+        self.quorum = Quorum(asked, needed, lambda name, reply: "update" in reply.content, new)
 
     def at(self, seconds, *names, content=None):
         """Whether it is closed so long after it was begun, when these have answered besides."""
         for name in names:
             reply = Message(content or RecordDict({"update": ConfigRecord({})}), 1, "train")
-            reply.metadata.__dict__["_reply_to_message_id"] = name
-            self.replies.append(reply)
-        self.now = 1000.0 + seconds
-        return self.quorum.is_closed(self.replies)
+            assert self.quorum.noted(name, reply) is reply
+            self.missing.remove(name)
+        return self.quorum.is_closed(self.missing, seconds)
 
     def closes(self):
         """The first second, from the quorum on, at which it is closed; 10,000: never."""
         return next((second for second in range(10_000) if self.at(second)), 10_000)
 
 
-def test_the_others_have_grace_times_what_more_than_half_have_taken(monkeypatch):
-    one = Round(monkeypatch)
+def test_the_others_have_grace_times_what_more_than_half_have_taken():
+    one = Round()
     assert not one.at(10, "0", "1")  # two of five are no quorum, however long it takes
     assert not one.at(900)
     assert not one.at(1000, "2")
@@ -265,14 +261,14 @@ def test_the_others_have_grace_times_what_more_than_half_have_taken(monkeypatch)
         ({"new": "0"}, 300),
     ],
 )
-def test_what_grace_depends_on(monkeypatch, settings, seconds):
-    one = Round(monkeypatch, **settings)
+def test_what_grace_depends_on(settings, seconds):
+    one = Round(**settings)
     one.at(100, "0", "1", "2")
     assert one.closes() == seconds
 
 
-def test_a_short_round_waits_ten_seconds(monkeypatch):
-    one = Round(monkeypatch)
+def test_a_short_round_waits_ten_seconds():
+    one = Round()
     assert not one.at(0.5, "0", "1", "2")
     assert not one.at(0.4 + LEAST_PATIENCE)
     assert one.at(0.5 + LEAST_PATIENCE)
@@ -281,9 +277,9 @@ def test_a_short_round_waits_ten_seconds(monkeypatch):
 @pytest.mark.parametrize(
     "content", [refusal_to_content(Refusal("declined", "no")), RecordDict({"junk": ConfigRecord({})})]
 )
-def test_what_is_no_update_is_no_pace(monkeypatch, content):
+def test_what_is_no_update_is_no_pace(content):
     """Else three that answer anything at once would cut off two that train, and pay."""
-    one = Round(monkeypatch)
+    one = Round()
     assert not one.at(1, "0", "1", "2", content=content)
     assert not one.at(500, "3")
     assert one.closes() == 10_000

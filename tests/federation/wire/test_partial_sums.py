@@ -1,17 +1,15 @@
 """Sums of updates: of exactly the clients that they are said to be of, or refused."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.federation.wire.messages import set_metadata
 from fl_dp.federation.wire.partial_sums import (
     GROUP,
     SUM,
-    adds_up,
     ask_for_sum,
     asked_weight,
     group_of,
@@ -32,16 +30,14 @@ def replies():
     found = {}
     for message, content in contents.items():
         asked = Message(RecordDict(), 7, "train")
-        asked.metadata.__dict__["_message_id"] = message
+        set_metadata(asked, message_id=message)
         found[message] = Message(content, reply_to=asked)
     return found
 
 
-def test_a_weight_is_asked_for_of_a_grid_that_says_it_adds_up():
+def test_a_weight_is_asked_for():
     assert asked_weight(RecordDict()) is None
     assert asked_weight(ask_for_sum(RecordDict(), 2.5)) == 2.5
-    assert adds_up(SimpleNamespace(adds_up=True))
-    assert not adds_up(object())
 
 
 def test_a_group_is_known_by_its_replies(replies):

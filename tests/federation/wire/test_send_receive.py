@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterable
 from types import SimpleNamespace
 
+import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.wire.send_receive import BaseGrid, receive, send
+from fl_dp.federation.wire.messages import set_metadata
+from fl_dp.federation.wire.send_receive import BaseGrid, ask
 from fl_dp.launch.progress_grid import ProgressGrid
 
 
@@ -16,7 +18,11 @@ def echo(message):
 
 
 def questions(*nodes):
-    return [Message(RecordDict(), node, "query") for node in nodes]
+    return {node: Message(RecordDict(), node, "query") for node in nodes}
+
+
+def one_is_enough(missing, waited):
+    return len(missing) == 1
 
 
 def test_what_could_not_be_sent_is_not_waited_for(fakes):
@@ -25,25 +31,34 @@ def test_what_could_not_be_sent_is_not_waited_for(fakes):
             first, *rest = messages
             return [*super().push_messages([first]), *(None for _ in rest)]
 
-    grid = Full({1: echo, 2: echo})
-    sent = send(grid, questions(1, 2))
-    assert list(sent.values()) == [1]
-    assert len(receive(grid, sent, timeout=60)) == 1
+    answers = dict(ask(Full({1: echo, 2: echo}), questions(1, 2), 60))
+    assert list(answers) == [1]
 
 
-def test_what_is_not_answered_in_time_is_given_up_also_through_a_grid_that_only_looks_on(fakes):
+@pytest.mark.parametrize("left", [False, True])
+def test_what_is_not_answered_in_time_is_given_up_also_through_a_grid_that_only_looks_on(fakes, left):
+    """Or left to who is slow, if the next question cannot be understood without it."""
     grid, given_up = fakes.Grid({1: echo, 2: lambda message: None}), []
     grid.give_up = given_up.extend
     told = SimpleNamespace(doing=lambda words: None, asked=None, answered=None, rounds_over=0)
-    through = ProgressGrid(grid, RunConfig(), told)
-    sent = send(through, questions(1, 2))
-    assert len(receive(through, sent, timeout=60, is_closed=lambda replies: len(replies) == 1)) == 1
-    assert given_up == [key for key, node in sent.items() if node == 2]
+    through, asked = ProgressGrid(grid, RunConfig(), told), questions(1, 2)
+    assert len(dict(ask(through, asked, 60, one_is_enough, leave_open=left))) == 1
+    assert given_up == ([] if left else [asked[2].metadata.message_id])
+
+
+def test_a_second_answer_and_one_to_nothing_are_dropped(fakes, caplog):
+    class Chatty(fakes.Grid):
+        def pull_messages(self, message_ids):
+            found = super().pull_messages(message_ids)
+            return [*found, *found, Message(RecordDict(), 1, "query")]
+
+    answers = list(ask(Chatty({1: echo, 2: echo}), questions(1, 2), 60))
+    assert sorted(node for node, _ in answers) == [1, 2]
+    assert caplog.text.count("it answers nothing that waits for an answer") == 3
 
 
 def test_nothing_to_send(fakes):
-    assert send(fakes.Grid(), []) == {}
-    assert receive(fakes.Grid(), {}, timeout=60) == []
+    assert list(ask(fakes.Grid(), {}, 60)) == []
 
 
 class Slow(BaseGrid):
@@ -57,7 +72,7 @@ class Slow(BaseGrid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         for message in messages:
-            message.metadata.__dict__["_message_id"] = str(message.metadata.dst_node_id)
+            set_metadata(message, message_id=str(message.metadata.dst_node_id))
             self.open[message.metadata.message_id] = message
         return list(self.open)
 

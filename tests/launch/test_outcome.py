@@ -117,14 +117,14 @@ def test_who_asks_for_silence_gets_no_page_and_a_run_without_its_page_is_a_run(f
 
 
 def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
-    write(folder, "failed", "3 were refused: its ledger cannot be used; its own log says why.")
+    write(folder, "failed", "3 refused: its ledger cannot be used; its own log says why.")
     folder.log("server").parent.mkdir()
     for name in ("server", "clients"):
         folder.log(name).write_text("a line\n")
     with pytest.raises(LaunchError) as caught:
         conclude(GOOD, folder, print, causes=["l.sqlite: these data are entered as a, not b"])
     reason, cause, logs = str(caught.value).splitlines()
-    assert reason == "3 were refused: its ledger cannot be used; its own log says why."
+    assert reason == "3 refused: its ledger cannot be used; its own log says why."
     assert cause == "At the clients: l.sqlite: these data are entered as a, not b"
     assert logs == f"Logs: {folder.log('clients')}, {folder.log('server')}"
 

@@ -285,7 +285,7 @@ class Registration:
 
     def _too_few(self, here: int, seconds: float) -> str:
         whys = by_reason((one.who, one.why) for one in self._refused.values())
-        refused = f" {len(self._refused)} were refused: {whys}." if self._refused else ""
+        refused = f" {len(self._refused)} refused: {whys}." if self._refused else ""
         silent = "".join(f" {name} {SILENT}." for name in sorted(self._silent()))
         return (
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "

@@ -129,7 +129,7 @@ def test_when_too_many_are_refused_it_does_not_wait_for_the_timeout(fakes):
     no_data = fakes.refuse("failed", "data = 'digits' cannot be read")
     grid = fakes.Grid({1: no_data, 2: no_data, 3: fakes.Client("c")})
     registration = Registration(replace(CONFIG, round_timeout=3600.0))
-    with pytest.raises(FlDpError, match="2 were refused: node 1, node 2: data = 'digits' cannot be read"):
+    with pytest.raises(FlDpError, match="2 refused: node 1, node 2: data = 'digits' cannot be read"):
         registration.gather(grid)
 
 

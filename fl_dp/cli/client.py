@@ -17,12 +17,12 @@ from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
     PlainCommand,
-    check_whose_kit,
     loopback_keys,
     refuse_before,
     run_command,
     say,
 )
+from fl_dp.cli.kits import check_whose_kit
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder

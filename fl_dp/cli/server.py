@@ -12,18 +12,18 @@ import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import (
-    APP_OPTIONS,
     DEFAULT_ADDRESS,
     DEFAULT_CONFIG,
     ConfigOption,
     SetOption,
     TrackOption,
-    check_whose_kit,
+    command,
     loopback_keys,
     run_command,
     say,
     with_track,
 )
+from fl_dp.cli.kits import check_whose_kit
 from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
@@ -47,11 +47,10 @@ _ANYWHERE, _ANYWHERE_IPV6 = "0.0.0.0", "[::]"
 
 
 def main() -> None:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(serve)
-    sys.exit(run_command(command, sys.argv[1:], prog="server.py"))
+    sys.exit(run_command(serve, sys.argv[1:], prog="server.py"))
 
 
+@command()
 def serve(
     context: typer.Context,
     kit: Annotated[

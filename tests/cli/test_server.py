@@ -6,10 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 
 from fl_dp.cli import server as module
-from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.cli.common import run_command
 from fl_dp.federation.link import listener
 from fl_dp.kits.provision import Wishes, provision
 
@@ -34,9 +33,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
 
 
 def server(*words: str) -> int:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(module.serve)
-    return run_command(command, [*words], prog="server.py")
+    return run_command(module.serve, [*words], prog="server.py")
 
 
 def test_without_a_kit_it_serves_this_machine_alone(served, tmp_path):

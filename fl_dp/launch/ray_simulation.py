@@ -9,7 +9,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ExitCode
 from fl_dp.federation.client.payment import CLIENTS_LOGGER
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.logs import causes_in, log_files

@@ -19,7 +19,7 @@ from fl_dp.federation.link.link_grid import LinkGrid
 from fl_dp.federation.link.listener import listening
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.security import SECURITY
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.server.run_end import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster

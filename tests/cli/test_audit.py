@@ -66,6 +66,6 @@ def test_a_hostile_server_sees_the_config_s_steps_as_rounds(capsys):
         (["--config", "absent.toml"], "absent.toml"),
     ],
 )
-def test_bad_arguments_are_named(command, words, culprit, capsys):
+def test_bad_arguments_are_named(words, culprit, capsys):
     assert run_command(audit, words) == 2
     assert culprit in capsys.readouterr().err

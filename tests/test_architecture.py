@@ -152,6 +152,9 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         (f"import {CLIENT}", "tensorboard fl_dp.reporting.tracking"),
         ("import fl_dp.reporting.page.render", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),
+        ("import fl_dp.launch.check, fl_dp.launch.first_checks", "torch ray flwr"),
+        # Ray reads its settings when it is imported: the thread that starts it sets them before
+        ("import fl_dp.launch.preflight, fl_dp.launch.serving, fl_dp.launch.forecast", "ray"),
         ("import fl_dp.launch.processes", "torch flwr typer"),
     ],
 )

@@ -24,8 +24,7 @@ from fl_dp.errors import DataError, LedgerError
 from fl_dp.records import TEST_RECORDS
 from fl_dp.tasks.held_out import HeldOut
 from fl_dp.tasks.identity import identity
-from fl_dp.tasks.load import task_class, task_of
-from fl_dp.tasks.task import Task
+from fl_dp.tasks.load import reads_own_data, task_class, task_of
 
 
 def registration_of(data: Examples, config: ClientConfig) -> DataDeclaration:
@@ -74,7 +73,7 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
 
 def is_public(config: TaskSettings) -> bool:
     """Whether the data are public. Only built-in data sets count as public, never a task's own records."""
-    if config.task and task_class(config.task).train_data is not Task.train_data:
+    if config.task and reads_own_data(config.task):
         return False
     if config.data.partition(":")[0] not in SOURCES.built_in():
         return False
@@ -148,11 +147,10 @@ def public_kind(config: ClientConfig) -> str:
 def _name_of_all(config: ClientConfig) -> str:
     if config.data_name or not config.task:
         return config.data_name or config.data
-    kind = task_class(config.task)
-    if kind.train_data is Task.train_data:
+    if not reads_own_data(config.task):
         return config.data
     unsaid = config.data == ClientConfig.data  # the default, which the task may ignore
-    return f"records of {kind.__name__}" + ("" if unsaid else f" in {config.data}")
+    return f"records of {task_class(config.task).__name__}" + ("" if unsaid else f" in {config.data}")
 
 
 def task_identity(config: TaskSettings) -> str:

@@ -173,7 +173,7 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 @contextmanager
 def _validator(kind: Any) -> "Iterator[SchemaValidator]":
     """pydantic's. Its errors become one UnfitError: the first field that is wrong, and no value."""
-    from pydantic_core import ValidationError
+    from pydantic_core import ValidationError  # late: as below
 
     try:
         yield _compiled(kind)
@@ -190,7 +190,7 @@ def _validator(kind: Any) -> "Iterator[SchemaValidator]":
 
 @cache
 def _compiled(kind: Any) -> "SchemaValidator":
-    from pydantic_core import SchemaValidator
+    from pydantic_core import SchemaValidator  # late: as below
 
     return SchemaValidator(_strict(_adapter(kind).core_schema))
 

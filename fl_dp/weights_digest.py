@@ -3,15 +3,14 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> str:
+def weights_digest(weights: Mapping[str, np.ndarray[Any, Any] | Tensor]) -> str:
     """SHA-256 over names, types, shapes and values, in hex; the same for an array and for its tensor.
 
     A tied tensor counts once, under its first name, as in messages. So the digest does not show to which
@@ -27,7 +26,7 @@ def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> st
     return found.hexdigest()
 
 
-def ties_left_open(weights: "Mapping[str, Tensor]") -> dict[str, str]:
+def ties_left_open(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The first name of each tied tensor, by its second name, where the digest leaves the tie open.
 
     That is where another tensor has the same type and shape: tied to that one, the digest would be the same.
@@ -64,8 +63,6 @@ def _form(tensor: Any) -> tuple[Any, ...]:
 def _parts(values: Any) -> tuple[str, tuple[int, ...], bytes]:
     if isinstance(values, np.ndarray):
         return str(values.dtype), values.shape, np.ascontiguousarray(values).tobytes()
-    import torch
-
     resolved = values.detach().cpu().resolve_conj().resolve_neg()
     content = resolved.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     return str(values.dtype).removeprefix("torch."), tuple(values.shape), content

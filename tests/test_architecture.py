@@ -147,11 +147,14 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.client.app", "torch ray fl_dp.launch"),
         ("import fl_dp.federation.secure_sum.participant", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.secure_sum.summing", "torch ray flwr fl_dp.engine"),
-        ("import fl_dp.federation.server.app", "ray fl_dp.launch"),
+        ("import fl_dp.federation.server.app", "torch ray fl_dp.launch"),
         ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray pydantic"),
         (f"import {CLIENT}", "tensorboard fl_dp.reporting.tracking"),
         ("import fl_dp.reporting.page.render", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),
+        ("import fl_dp.launch.check, fl_dp.launch.first_checks", "torch ray flwr"),
+        # Ray reads its settings when it is imported: the thread that starts it sets them before
+        ("import fl_dp.launch.preflight, fl_dp.launch.serving, fl_dp.launch.forecast", "ray"),
         ("import fl_dp.launch.processes", "torch flwr typer"),
     ],
 )

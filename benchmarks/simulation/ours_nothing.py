@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from benchmarks.simulation.idle_actor import IdleActor
 from benchmarks.simulation.rounds import RoundClock
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.processes import cores
 from fl_dp.simulation import session

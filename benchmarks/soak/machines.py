@@ -17,8 +17,7 @@ from benchmarks.soak.clock import Clock, forget
 from fl_dp.accounting.ledger.files import LEDGER
 from fl_dp.config.client import ClientConfig
 from fl_dp.kits.provision import loopback_site
-from fl_dp.launch.client_processes import ClientStart
-from fl_dp.launch.clients import write_client_file
+from fl_dp.launch.clients import ClientStart, write_client_file
 from fl_dp.launch.processes import child_environment
 
 Process = subprocess.Popen[bytes]

@@ -28,6 +28,6 @@ def planned_participations(rounds: int, share: float) -> int:
     It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
     at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
     """
-    from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a while to import
+    from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a second
 
     return max(1, int(binom.ppf(ENOUGH, rounds, min(1.0, share))))

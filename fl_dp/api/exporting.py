@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
 from fl_dp.api.card import card_of
@@ -60,14 +61,12 @@ def _state_dict(result: Result, weights: Weights, card: str, file: Path) -> None
 
 
 def _safetensors(result: Result, weights: Weights, card: str, file: Path) -> None:
-    from safetensors.torch import save
-
     apart = {name: one.detach().clone().contiguous() for name, one in weights.items()}  # tied ones, too
     write_whole(file, lambda opened: opened.write(save(apart, {"format": "pt", "fl_dp": card})))
 
 
 def _onnx(result: Result, weights: Weights, card: str, file: Path) -> None:
-    import onnx
+    import onnx  # late: it is optional
 
     _, model = result.trained
     form = result.description.form
@@ -99,6 +98,6 @@ def _onnx(result: Result, weights: Weights, card: str, file: Path) -> None:
 
 FORMS: dict[str, tuple[str, tuple[str, ...], Callable[[Result, Weights, str, Path], None]]] = {
     "state-dict": ("pt", (), _state_dict),
-    "safetensors": ("safetensors", ("safetensors",), _safetensors),
+    "safetensors": ("safetensors", (), _safetensors),
     "onnx": ("onnx", ("onnx", "onnxscript"), _onnx),
 }

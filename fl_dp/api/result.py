@@ -218,7 +218,7 @@ def _round(report: RoundReport) -> Row:
 def _table(rows: Sequence[Row]) -> Any:
     if find_spec("pandas") is None:
         return list(rows)
-    import pandas
+    import pandas  # late: it takes half a second
 
     return pandas.DataFrame(rows)
 

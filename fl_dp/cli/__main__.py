@@ -2,17 +2,8 @@
 
 import sys
 
-import typer
-
-from fl_dp.cli.common import APP_OPTIONS, run_command
-from fl_dp.cli.run import RUN_OPTIONS, run
-
-
-def main() -> None:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command(**RUN_OPTIONS)(run)
-    sys.exit(run_command(command, sys.argv[1:], prog="run.sh"))
-
+from fl_dp.cli.common import run_command
+from fl_dp.cli.run import run
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(run, sys.argv[1:], prog="run.sh"))

@@ -1,4 +1,7 @@
-"""`fl-dp predict` and `fl-dp export`: what a model is used for after the run."""
+"""`fl-dp predict` and `fl-dp export`: what a model is used for after the run.
+
+What reads a run's model imports PyTorch, for a second; it is imported late, so that a help needs none.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fl_dp.cli.arguments import read_settings
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import task_beside
 from fl_dp.reporting.wording import counted
@@ -21,6 +24,7 @@ ModelOption = Annotated[
 ]
 
 
+@command()
 def predict(
     run: RunArgument,
     data: Annotated[str, typer.Option(help="New data, such as npz:PATH.", show_default=False)],
@@ -38,20 +42,18 @@ def predict(
 
     The CSV file has a line for each record, in order. No code that the run's folder holds or names is run.
     """
-    from fl_dp.api.predicting import predict as ask
-    from fl_dp.api.predicting import write_predictions
-    from fl_dp.api.result import load_run
+    from fl_dp.api import predicting, result
 
     given = read_settings(settings or (), DataSettings)
     own = DataSettings.from_flat(given)  # rejects unknown settings and wrong types
     changed = {name: getattr(own, name) for name in (key.replace("-", "_") for key in given)}
     wanted: dict[str, Any] = {**changed, "data": data}
-    result = load_run(run, task=_here(task), model=model)
-    found = ask(result, wanted)
-    write_predictions(found, out)
+    found = predicting.predict(result.load_run(run, task=_here(task), model=model), wanted)
+    predicting.write_predictions(found, out)
     say(f"{counted(len(found), 'prediction')} in {out}")
 
 
+@command()
 def export(
     run: RunArgument,
     to: Annotated[str, typer.Option(help="Format: state-dict, safetensors or onnx.", show_default=False)],
@@ -66,14 +68,13 @@ def export(
     The card says what the model is and which privacy it has. No code that the run's
     folder holds or names is run; only onnx needs the model's own code.
     """
-    from fl_dp.api.exporting import export as write
-    from fl_dp.api.result import load_run
+    from fl_dp.api import exporting, result
     from fl_dp.data.fixed_features import features_of
 
-    result = load_run(run, task=_here(task), model=model)
-    file = write(result, to, run / "export" if out is None else out)
+    found = result.load_run(run, task=_here(task), model=model)
+    file = exporting.export(found, to, run / "export" if out is None else out)
     say(f"{file}, with its card beside it")
-    if features := features_of(result.settings.features):
+    if features := features_of(found.settings.features):
         say(f"the model takes the features {features.name} of a record, not the record itself")
 
 

@@ -6,25 +6,12 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import Question, give_answer, pending
 
-HELP = """Show and answer what servers ask of this client.
 
-For a client that was started with --approve.
-
-\b
-List the open questions:
-  fl-dp approve ~/.local/state/fl-dp/ledger/approvals
-Answer one of them, yes or no:
-  fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a
-  fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a --no
-
-An answer holds for the whole run, as long as the run asks for the same. Each question says what it costs.
-"""
-
-
+@command()
 def approve(
     folder: Annotated[
         Path,
@@ -37,6 +24,19 @@ def approve(
     ] = None,
     no: Annotated[bool, typer.Option("--no", help="Answer no: do not take part.")] = False,
 ) -> None:
+    """Show and answer what servers ask of this client.
+
+    For a client that was started with --approve.
+
+    \b
+    List the open questions:
+      fl-dp approve ~/.local/state/fl-dp/ledger/approvals
+    Answer one of them, yes or no:
+      fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a
+      fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a --no
+
+    An answer holds for the whole run, as long as the run asks for the same. Each question says what it costs.
+    """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")
     if question is not None:

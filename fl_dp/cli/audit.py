@@ -8,21 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fl_dp.cli.common import shipped
+from fl_dp.cli.common import command, shipped
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
     from fl_dp.audit.one_run import AuditReport
 
-HELP = """Attack the training code to test the epsilon that it claims.
-
-The audit trains the shipped code with canaries: records that a coin includes or leaves out. From what the
-client sends it guesses which were included. Right guesses prove a lower bound on epsilon. If the bound is
-above the epsilon in the ledger, that epsilon is wrong.
-
-Exit code: 0 the bound is not above the claim; 1 it is, or the audit failed; 2 bad arguments.
-"""
 
 Noises = Annotated[
     list[float] | None,
@@ -33,6 +25,7 @@ Noises = Annotated[
 ]
 
 
+@command()
 def audit(
     config: Annotated[
         Path | None,
@@ -61,10 +54,17 @@ def audit(
     epsilon: Annotated[float | None, typer.Option(help="Epsilon to calibrate the noise to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    from fl_dp.audit import settings  # late: imports torch
-    from fl_dp.audit.ways import Deployed, Simulated
+    """Attack the training code to test the epsilon that it claims.
 
-    way = Simulated if simulated else Deployed
+    The audit trains the shipped code with canaries: records that a coin includes or leaves out. From what the
+    client sends it guesses which were included. Right guesses prove a lower bound on epsilon. If the bound is
+    above the epsilon in the ledger, that epsilon is wrong.
+
+    Exit code: 0 the bound is not above the claim; 1 it is, or the audit failed; 2 bad arguments.
+    """
+    from fl_dp.audit import settings, ways  # late: they import PyTorch, for a second
+
+    way = ways.Simulated if simulated else ways.Deployed
     overrides = settings.Overrides(sample_rate, steps, runs)
     audited = settings.audit_hostile_gradients if hostile else settings.audit_gradients
     reports = []

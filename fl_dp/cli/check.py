@@ -2,39 +2,18 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
+from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, command, say, shipped
 from fl_dp.errors import ConfigError, ExitCode
-
-HELP = """Say what a run would do and cost, without starting it.
-
-It names mistakes in the settings and in the task, what each client would spend, its noise, and its memory.
-
-\b
-Arguments and options are those of fl-dp run; the config may come first:
-  fl-dp check run.toml
-  fl-dp check run.toml --simulate 100 100 20 50 --set epsilon=2
-Count what the data have spent in a lasting ledger:
-  fl-dp check run.toml --ledger ledgers
-Check a server's config; the sites bring the records:
-  fl-dp check run.toml --server
-
-Check a task of your own, with the data that it reads:
-  fl-dp check --set task=my_task.py
-
-No step is taken on records: only their form, their number and the classes that occur are looked at. Ledgers
-are read and not changed.
-
-Exit code: 0 the run would finish; 2 something is wrong; 3 budgets would end it before its last round.
-"""
-# As for run: words such as -1 reach our own checks.
-OPTIONS: dict[str, Any] = {"context_settings": {"ignore_unknown_options": True}}
+from fl_dp.launch.check import check_run
+from fl_dp.launch.check_words import print_check
 
 
+@command(ignore_unknown_options=True)  # as for run: words such as -1 reach our own checks
 def check(
     words: Annotated[
         list[str] | None,
@@ -66,15 +45,34 @@ def check(
     ] = None,
     settings: SetOption = None,
 ) -> ExitCode:
+    """Say what a run would do and cost, without starting it.
+
+    It names mistakes in the settings and in the task, what each client would spend, its noise, and its
+    memory.
+
+    \b
+    Arguments and options are those of fl-dp run; the config may come first:
+      fl-dp check run.toml
+      fl-dp check run.toml --simulate 100 100 20 50 --set epsilon=2
+    Count what the data have spent in a lasting ledger:
+      fl-dp check run.toml --ledger ledgers
+    Check a server's config; the sites bring the records:
+      fl-dp check run.toml --server
+
+    Check a task of your own, with the data that it reads:
+      fl-dp check --set task=my_task.py
+
+    No step is taken on records: only their form, their number and the classes that occur are looked at.
+    Ledgers are read and not changed.
+
+    Exit code: 0 the run would finish; 2 something is wrong; 3 budgets would end it before its last round.
+    """
     file, positional = _config_of(config, words or [])
     request = read_request(file, positional, settings or (), seed)
     kind = simulation_engine(simulate, ray_address)
     if server and (simulate or ledger or one_run_ledger):
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
         raise ConfigError(f"--server: {other} is for clients on this machine; leave one of the two out.")
-    from fl_dp.launch.check import check_run
-    from fl_dp.launch.check_words import print_check  # late: imports torch
-
     told = partial(placed_error, places=request.places)
     found = check_run(
         request, engine=kind, out=out, ledger=ledger, one_run_ledger=one_run_ledger, server=server, told=told

@@ -1,12 +1,9 @@
-"""`fl-dp client`, which client.py calls as well: a client with its own data and limits.
-
-Flower is imported late, so that the other commands start without it.
-"""
+"""`fl-dp client`, which client.py calls as well: a client with its own data and limits."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,23 +14,21 @@ from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
     PlainCommand,
-    check_whose_kit,
     loopback_keys,
     refuse_before,
     run_command,
     say,
 )
+from fl_dp.cli.kits import check_whose_kit
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.preflight import check_files
+from fl_dp.kits.kit import SiteKit
+from fl_dp.kits.provision import loopback_server, loopback_site
+from fl_dp.kits.roster import split_address
+from fl_dp.launch.first_checks import check_files
 from fl_dp.reporting.console import marked
-
-if TYPE_CHECKING:
-    from fl_dp.kits.kit import SiteKit
-    from fl_dp.launch.site import JournalWatch
-
 
 _WAIT = 300.0  # seconds of approve with --approve
 
@@ -135,7 +130,7 @@ def join(
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     check_files(own, [own.client])
     if evaluate is not None:
-        from fl_dp.launch.site_models import evaluate_file  # late: imports torch
+        from fl_dp.launch.site_models import evaluate_file  # late: PyTorch, for a second
 
         say(evaluate_file(own, evaluate))
         return 0
@@ -146,11 +141,11 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     """Check everything that needs no server, print who joins with which limits, and join."""
     keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
-    from fl_dp.launch.site import JournalWatch, check_newest_ledger, check_task, run_client  # late: keys
+    from fl_dp.launch import site  # late: as above
 
-    check_task(own)
-    _register_data(own)
-    check_newest_ledger(own)
+    site.check_task(own)
+    site.register_data(own)
+    site.check_newest_ledger(own)
     say(f"client {own.client}: ledger {own.ledger}, budget epsilon {own.epsilon:g} by {own.accountant}")
     if own.allow_unprotected:
         words = "servers may train on these data without protection; no epsilon holds afterwards"
@@ -159,12 +154,12 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
         say("without --kit: joins only this user's server on this machine; a federation's site gives --kit")
     # one site name may be in several federations; no name contains @
     called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
-    folder, journal = state_folder() / "clients" / called, JournalWatch(own, say)
-    return run_client(
+    folder, journal = state_folder() / "clients" / called, site.JournalWatch(own, say)
+    return site.run_client(
         own,
         keys,
         address,
-        _watchers(own, journal),
+        [journal.look, *_questions(own)],
         say,
         folder=folder,
         once=once,
@@ -174,21 +169,15 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
 
 def _site_of(kit: Path) -> str:
     """The name that the kit's roster gives this site."""
-    from fl_dp.kits.kit import SiteKit  # late: without a kit no key is read
-
     check_whose_kit(kit, server=False)
     return SiteKit.load(kit).name
 
 
-def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", str]:
+def _keys(kit: Path | None, server: str | None, name: str) -> tuple[SiteKit, str]:
     """The named kit, or that of this machine's own federation; and the server's address.
 
     An empty address means those in the kit's roster at the time of joining.
     """
-    from fl_dp.kits.kit import SiteKit
-    from fl_dp.kits.provision import loopback_server, loopback_site
-    from fl_dp.kits.roster import split_address
-
     if kit is not None:
         if server is not None:
             split_address(server, "--server")
@@ -200,22 +189,11 @@ def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", s
     return loopback_site(keys, name), address
 
 
-def _register_data(settings: ClientConfig) -> None:
-    """Read the data and register them in the ledger, so that problems with either show before joining."""
-    from fl_dp.federation.client.round import ClientRounds
-    from fl_dp.tasks.records import load_part  # late: imports torch
-
-    with ClientRounds.open(settings) as rounds:
-        rounds.register([(settings, load_part(settings))])
-
-
-def _watchers(settings: ClientConfig, journal: "JournalWatch") -> list[Callable[[], None]]:
-    """What runs here repeatedly beside the client."""
-    watchers: list[Callable[[], None]] = [journal.look]
+def _questions(settings: ClientConfig) -> Iterator[Callable[[], None]]:
+    """What asks here, repeatedly, for the operator's approval."""
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
-        watchers.append(lambda: ask_on_console(folder, told))
-    return watchers
+        yield lambda: ask_on_console(folder, told)
 
 
 client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)

@@ -60,10 +60,22 @@ def own_settings(
         places = _places(file, options, texts)
         raise error.placed(lambda one: placed(one.words, one.key, places)) from None
     if "data" not in flat:
-        from fl_dp.launch.site import check_data_named  # late: it reads keys
-
         check_data_named(own)
     return own
+
+
+def check_data_named(settings: ClientConfig) -> None:
+    """Raise ConfigError if the settings name no data, unless their task reads its own: ledgers last."""
+    if settings.task:
+        from fl_dp.tasks.load import reads_own_data  # late: PyTorch, for a second
+
+        if reads_own_data(settings.task):
+            return
+    raise ConfigError(
+        "data: name this site's records, which are registered in its lasting ledger: --data npz:PATH, or "
+        "the key data in --config FILE, or --task FILE.py with its own train_data(). To try it out: --data "
+        "digits."
+    )
 
 
 def _check_ledger(ledger: Any) -> None:

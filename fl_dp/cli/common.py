@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -98,25 +98,6 @@ def loopback_keys(host: str, port: int) -> Path:
     return state_folder() / "loopback" / str(port)
 
 
-def check_whose_kit(folder: Path, *, server: bool) -> None:
-    """Raise ConfigError if the kit is a site's and should be the server's, or the reverse."""
-    from fl_dp.kits.kit import SERVER_KEY, SITE_KEY  # late: it reads keys
-
-    own, other = (SERVER_KEY, SITE_KEY) if server else (SITE_KEY, SERVER_KEY)
-    if (folder / own).exists() or not (folder / other).exists():
-        return
-    if server:
-        raise ConfigError(
-            f"--kit {folder}: this is the kit of a site; to join, use fl-dp client --kit {folder}. The "
-            "server's kit is the folder "
-            '"server" that fl-dp provision made.'
-        )
-    raise ConfigError(
-        f"--kit {folder}: this is the kit of the server; to serve, use fl-dp server --kit {folder}. A site "
-        "makes its kit with fl-dp join-request."
-    )
-
-
 def refuse_before(context: typer.Context) -> None:
     """Raise ConfigError for an option before a subcommand's name, where it would have no effect."""
     command = context.invoked_subcommand
@@ -168,6 +149,17 @@ class PlainCommand(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")
+
+
+def command(text: str | None = None, **settings: bool) -> Callable[[Callable[..., Any]], typer.Typer]:
+    """Make a function a command. text: its help, if not the docstring; settings: of click's context."""
+
+    def made(function: Callable[..., Any]) -> typer.Typer:
+        app = typer.Typer(**APP_OPTIONS)
+        app.command(cls=PlainCommand, help=text, context_settings=settings)(function)
+        return app
+
+    return made
 
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -5,13 +5,15 @@ from typing import Annotated
 import typer
 
 from fl_dp.choices import Choices, nearest
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.config.all_keys import Key, by_group, keys_of, keys_page
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.table import print_table
 
 
+@command()
 def keys(
     names: Annotated[
         list[str] | None,
@@ -30,8 +32,6 @@ def keys(
     if names:
         say("\n\n".join(_whole(_named(known, name, client)) for name in names))
         return
-    from fl_dp.reporting.table import print_table
-
     for group, members in by_group(known):
         rows = [(key.name, key.default, key.about.meaning) for key in members]
         print_table(group, ("key", "default", "meaning"), rows, left=("key", "default", "meaning"))

@@ -1,23 +1,22 @@
-"""`fl-dp provision`, `join-request` and `accept`: how a federation gets its keys.
-
-Code that reads keys is imported late, so that the other commands start without it.
-"""
+"""`fl-dp provision`, `join-request` and `accept`: how a federation gets its keys."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.errors import ConfigError
-
-if TYPE_CHECKING:
-    from fl_dp.kits.roster import Roster
+from fl_dp.kits.keys import fingerprint, is_public_key
+from fl_dp.kits.kit import SERVER_KEY, SITE_KEY, SiteKit, accept, believed, new_site_kit
+from fl_dp.kits.provision import Wishes, provision
+from fl_dp.kits.roster import Roster, read_join_request
 
 KitOption = Annotated[Path, typer.Option("--kit", help="Folder of the kit.", show_default=False)]
 
 
+@command()
 def provision_federation(
     file: Annotated[
         Path,
@@ -41,9 +40,6 @@ def provision_federation(
     """Make a federation's keys and roster, on an offline machine.
 
     For whoever administers the federation; run it again to make the next roster."""
-    from fl_dp.kits.keys import fingerprint
-    from fl_dp.kits.provision import Wishes, provision
-
     roster = provision(Wishes.read(file), out, new_server_key=new_server_key)
     _say_roster(roster)
     for site in roster.sites:
@@ -57,6 +53,7 @@ def provision_federation(
     )
 
 
+@command()
 def join_request(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name.", show_default=False)],
     kit: KitOption,
@@ -64,10 +61,6 @@ def join_request(
     """Make a site's key and its request to join a federation.
 
     The key stays in the new kit; the request is sent to whoever provisions."""
-    from fl_dp.kits.keys import fingerprint
-    from fl_dp.kits.kit import new_site_kit
-    from fl_dp.kits.roster import read_join_request
-
     request = new_site_kit(kit, name)
     say(f"send to whoever provisions: {request} (not secret); everything else in {kit} stays here")
     say(
@@ -76,6 +69,7 @@ def join_request(
     )
 
 
+@command()
 def accept_roster(
     roster: Annotated[
         Path,
@@ -96,8 +90,6 @@ def accept_roster(
     """Add a roster to a kit.
 
     The first one is accepted after you have compared its authority, later ones if they are newer."""
-    from fl_dp.kits.kit import SERVER_KEY, SITE_KEY, SiteKit, accept, believed
-
     if not any((kit / name).is_file() for name in (SITE_KEY, SERVER_KEY)):
         raise ConfigError(f"--kit {kit}: has no key; a site first makes its own with fl-dp join-request.")
     known = _key(authority)
@@ -110,8 +102,6 @@ def accept_roster(
 
 def _key(text: str | None) -> str | None:
     """A key, with or without the spaces that it is shown with; ConfigError if it is none."""
-    from fl_dp.kits.keys import is_public_key
-
     key = None if text is None else "".join(text.split()).lower()
     if key is not None and not is_public_key(key):
         raise ConfigError(
@@ -122,9 +112,6 @@ def _key(text: str | None) -> str | None:
 
 def _agreed(path: Path) -> str:
     """The roster's authority, if the user confirms that it is the right one."""
-    from fl_dp.kits.keys import fingerprint
-    from fl_dp.kits.roster import Roster
-
     found = Roster.read(path)
     say(f"{path}: federation {found.federation}, signed by the authority")
     say(f"  {fingerprint(found.authority)}")
@@ -140,8 +127,25 @@ def _agreed(path: Path) -> str:
 _WORDS = ("y", "yes", "n", "no")
 
 
-def _say_roster(roster: "Roster") -> None:
+def _say_roster(roster: Roster) -> None:
     names = ", ".join(site.name for site in roster.sites) or "none yet"
     say(
         f"federation {roster.federation}, roster {roster.serial}, until {roster.expires[:10]}; sites: {names}"
+    )
+
+
+def check_whose_kit(folder: Path, *, server: bool) -> None:
+    """Raise ConfigError if the kit is a site's and should be the server's, or the reverse."""
+    own, other = (SERVER_KEY, SITE_KEY) if server else (SITE_KEY, SERVER_KEY)
+    if (folder / own).exists() or not (folder / other).exists():
+        return
+    if server:
+        raise ConfigError(
+            f"--kit {folder}: this is the kit of a site; to join, use fl-dp client --kit {folder}. The "
+            "server's kit is the folder "
+            '"server" that fl-dp provision made.'
+        )
+    raise ConfigError(
+        f"--kit {folder}: this is the kit of the server; to serve, use fl-dp server --kit {folder}. A site "
+        "makes its kit with fl-dp join-request."
     )

@@ -9,7 +9,7 @@ import typer
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import PlainCommand
+from fl_dp.cli.common import APP_OPTIONS, PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.ledger_place import named_ledger
@@ -24,7 +24,7 @@ from fl_dp.reporting.ledger_report import (
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.wording import counted
 
-ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests commands itself
+ledger_app = typer.Typer(**APP_OPTIONS)
 
 _WHERE = "A ledger's file or folder, or a run's folder"
 LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.", show_default=False)]

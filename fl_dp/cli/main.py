@@ -1,56 +1,103 @@
-"""`fl-dp` and its commands."""
+"""`fl-dp` and its commands, of which only the one that is called is imported."""
 
 import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import click
 import typer
 from typer.core import TyperGroup
 
-from fl_dp.cli.after import export, predict
-from fl_dp.cli.approve import HELP as APPROVE_HELP
-from fl_dp.cli.approve import approve
-from fl_dp.cli.audit import HELP as AUDIT_HELP
-from fl_dp.cli.audit import audit
-from fl_dp.cli.check import HELP as CHECK_HELP
-from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
-from fl_dp.cli.check import check
-from fl_dp.cli.client import client_app
-from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
-from fl_dp.cli.keys import keys
-from fl_dp.cli.kits import accept_roster, join_request, provision_federation
-from fl_dp.cli.ledger import ledger_app
-from fl_dp.cli.new import HELP as NEW_HELP
-from fl_dp.cli.new import new
-from fl_dp.cli.plan import HELP as PLAN_HELP
-from fl_dp.cli.plan import plan
-from fl_dp.cli.report import HELP as REPORT_HELP
-from fl_dp.cli.report import report
-from fl_dp.cli.run import RUN_OPTIONS, run
-from fl_dp.cli.schema import HELP as SCHEMA_HELP
-from fl_dp.cli.schema import schema
-from fl_dp.cli.server import serve
-from fl_dp.cli.verify import HELP as VERIFY_HELP
-from fl_dp.cli.verify import verify
+from fl_dp.cli.common import APP_OPTIONS, run_command, say
 
+
+class Row(NamedTuple):
+    """A command. place: its module and name there. help: the first sentence of its own."""
+
+    place: str
+    help: str
+
+
+# The most used first.
 SECTIONS = {
-    "Train": ("run", "check", "plan"),
-    "See": ("report", "verify", "predict", "export"),
-    "Prepare": ("new", "keys", "schema"),
-    "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
-    "Account": ("ledger", "audit"),
+    "Train": {
+        "run": Row("fl_dp.cli.run:run", "Train a federation privately, all on this machine."),
+        "check": Row("fl_dp.cli.check:check", "Say what a run would do and cost, without starting it."),
+        "plan": Row("fl_dp.cli.plan:plan", "Choose a run's settings by a fixed rule, and say why."),
+    },
+    "See": {
+        "report": Row("fl_dp.cli.report:report", "Write the report of a run."),
+        "verify": Row("fl_dp.cli.verify:verify", "Check a run from its files alone."),
+        "predict": Row("fl_dp.cli.after:predict", "Predict new data with the model of a run."),
+        "export": Row("fl_dp.cli.after:export", "Export the model of a run, with its model card."),
+    },
+    "Prepare": {
+        "new": Row("fl_dp.cli.new:new", "Write a folder of your own, or a config with every key."),
+        "keys": Row("fl_dp.cli.keys:keys", "List the keys of a run config or of a client's settings."),
+        "schema": Row("fl_dp.cli.schema:schema", "Draft the schema of a table: CSV, Parquet and others."),
+    },
+    "Federate": {
+        "provision": Row(
+            "fl_dp.cli.kits:provision_federation",
+            "Make a federation's keys and roster, on an offline machine.",
+        ),
+        "join-request": Row(
+            "fl_dp.cli.kits:join_request", "Make a site's key and its request to join a federation."
+        ),
+        "accept": Row("fl_dp.cli.kits:accept_roster", "Add a roster to a kit."),
+        "server": Row("fl_dp.cli.server:serve", "Run one federation whose sites join with `fl-dp client`."),
+        "client": Row(
+            "fl_dp.cli.client:client_app", "Join a server and train when it asks, within your limits."
+        ),
+        "approve": Row("fl_dp.cli.approve:approve", "Show and answer what servers ask of this client."),
+    },
+    "Account": {
+        "ledger": Row(
+            "fl_dp.cli.ledger:ledger_app", "Show, verify, export or retire what the data have spent."
+        ),
+        "audit": Row("fl_dp.cli.audit:audit", "Attack the training code to test the epsilon that it claims."),
+    },
 }
 
 
+class Commands(Mapping[str, click.Command]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._rows = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
+
+    def __getitem__(self, name: str) -> click.Command:
+        return _imported(name, self._rows[name].place)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+@cache
+def _imported(name: str, place: str) -> click.Command:
+    module, _, attribute = place.partition(":")
+    command = typer.main.get_command(getattr(import_module(module), attribute))
+    command.name = name
+    return command
+
+
 class BySection(TyperGroup):
-    """Lists the commands in sections, the most used first."""
+    """Lists the commands in sections."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands()  # type: ignore[assignment]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        most = formatter.width - 6 - max(map(len, self.commands))
-        for section, names in SECTIONS.items():
+        for section, rows in SECTIONS.items():
             with formatter.section(section):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(most)) for name in names])
+                formatter.write_dl([(name, row.help) for name, row in rows.items()])
 
 
 app = typer.Typer(name="fl-dp", cls=BySection, **APP_OPTIONS)
@@ -74,28 +121,6 @@ def about(
         say(f"fl-dp {version('fl-dp')}")
     elif context.invoked_subcommand is None:
         say(context.get_help())
-
-
-app.command(**RUN_OPTIONS)(run)
-app.command(help=CHECK_HELP, **CHECK_OPTIONS)(check)
-app.command("server")(serve)
-app.add_typer(client_app, name="client")
-app.command("provision")(provision_federation)
-app.command("join-request")(join_request)
-app.command("accept")(accept_roster)
-app.command(help=PLAN_HELP)(plan)
-app.command(help=NEW_HELP)(new)
-app.command()(keys)
-app.command(help=REPORT_HELP)(report)
-app.command()(predict)
-app.command()(export)
-app.command(help=AUDIT_HELP)(audit)
-app.command(help=APPROVE_HELP)(approve)
-app.command(help=SCHEMA_HELP)(schema)
-app.command(help=VERIFY_HELP)(verify)
-app.add_typer(ledger_app, name="ledger")
-for one in app.registered_commands:
-    one.cls = PlainCommand
 
 
 if __name__ == "__main__":

@@ -6,26 +6,13 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
-from fl_dp.cli.common import SetOption, say, shipped, write_new
+from fl_dp.cli.common import SetOption, command, say, shipped, write_new
 from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.launch.defaults import check_open
 
-HELP = """Choose a run's settings by a fixed rule, and say why.
 
-\b
-Plan a run of two clients:
-  fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --out mine.toml
-  fl-dp run --config mine.toml
-Plan one with 10 of 100 clients in a round, from a config with data and model; at most 5 passes, to be quick:
-  fl-dp plan --config run.toml --clients 100 --fit-clients 10 --passes 5
-
-The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It uses
-only the number and shape of the records, none of their values. No run is started, and nothing is spent.
-docs/defaults.md has the rule and its sources.
-"""
-
-
+@command()
 def plan(
     config: Annotated[
         Path | None,
@@ -65,6 +52,19 @@ def plan(
     ] = None,
     settings: SetOption = None,
 ) -> None:
+    """Choose a run's settings by a fixed rule, and say why.
+
+    \b
+    Plan a run of two clients:
+      fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --out mine.toml
+      fl-dp run --config mine.toml
+    Plan one with 10 of 100 clients in a round, from a config with data and model; by 5 passes at most:
+      fl-dp plan --config run.toml --clients 100 --fit-clients 10 --passes 5
+
+    The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It
+    uses only the number and shape of the records, none of their values. No run is started, and nothing is
+    spent. docs/defaults.md has the rule and its sources.
+    """
     given: dict[str, Scalar | None] = {
         "data": data,
         "model": model,
@@ -79,14 +79,13 @@ def plan(
         raise ConfigError(f"--out {out}: already exists and is not overwritten; name a new file.")
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out {out}: cannot be written: there is no folder {out.parent}.")
-    from fl_dp.launch.defaults.proposal import propose  # late: imports torch
-    from fl_dp.launch.defaults.words import print_proposal, run_file_text
+    from fl_dp.launch.defaults import proposal, words  # late: they import PyTorch, for a second
 
     with naming_places(request):
-        found = propose(request, most_rounds=rounds, most_passes=passes)
-    print_proposal(found, say)
+        found = proposal.propose(request, most_rounds=rounds, most_passes=passes)
+    words.print_proposal(found, say)
     if out is None:
         say("to write this as a run config, give --out FILE")
         return
-    write_new(out, run_file_text(found, request.config))
+    write_new(out, words.run_file_text(found, request.config))
     say(f"{out} is ready; to run it: fl-dp run --config {out}")

@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.page.approval import write_approval
+from fl_dp.reporting.page.render import write_page
 from fl_dp.reporting.run_folder import RunFolder
 
-HELP = """Write the report of a run.
 
-The report is one HTML page: what was promised, spent and reached. It is made from the files of the folder
-alone, loads nothing, runs no script, and can be printed.
-"""
-
-
+@command()
 def report(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
     out: Annotated[
@@ -52,9 +49,11 @@ def report(
         typer.Option(help="Legal basis of the processing; kept in the same file.", show_default=False),
     ] = None,
 ) -> None:
-    from fl_dp.reporting.page.approval import write_approval
-    from fl_dp.reporting.page.render import write_page
+    """Write the report of a run.
 
+    The report is one HTML page: what was promised, spent and reached. It is made from the files of the folder
+    alone, loads nothing, runs no script, and can be printed.
+    """
     folder = _folder(run)
     said = {
         "purpose": purpose,
@@ -73,14 +72,12 @@ def report(
         _open(page)
 
 
-def _folder(path: Path) -> "RunFolder":
-
+def _folder(path: Path) -> RunFolder:
     if not path.is_dir():
         raise ConfigError(f"{path}: no such folder; name the folder of a run, such as runs/20250102-030405.")
     return RunFolder(path.absolute())
 
 
 def _open(page: Path) -> None:
-
     if not webbrowser.open(page.absolute().as_uri()):
         say(f"no browser was found; open {page} yourself")

@@ -1,16 +1,17 @@
 """`fl-dp run`, which `run.sh` calls as well: one federation on this machine."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import typer
 from click.core import ParameterSource
 
 from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, say, with_track
+from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, command, say, with_track
 from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
+from fl_dp.launch import launcher
 from fl_dp.launch.progress_reporter import reporting_progress
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
@@ -43,9 +44,7 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
 
 
 # Words such as -1 then reach our own checks, which name the argument, instead of being unknown options.
-RUN_OPTIONS: dict[str, Any] = {"help": _RUN_HELP, "context_settings": {"ignore_unknown_options": True}}
-
-
+@command(_RUN_HELP, ignore_unknown_options=True)
 def run(
     context: typer.Context,
     words: Annotated[
@@ -88,16 +87,12 @@ def run(
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
-        from fl_dp.launch import launcher
-
         with reporting_progress(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, ray_address)
-    from fl_dp.launch.launcher import launch  # late: errors in arguments need neither Flower nor torch
-
     with reporting_progress(say) as tell, naming_places(request):
-        return launch(
+        return launcher.launch(
             request,
             engine=kind,
             out=out,

@@ -5,20 +5,13 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.choices import SOURCES
-from fl_dp.cli.common import say, write_new
+from fl_dp.cli.common import command, say, write_new
 from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.wording import counted
 
-_CSV = "csv"  # the source that takes these options
-HELP = """Draft the schema of a table: CSV, Parquet and others.
 
-The ending of FILE says which; any other ending is read as CSV. Ranges and categories stay blank: fill them
-in from what is known without the records. A schema with blanks is refused.
-"""
-
-
+@command()
 def schema(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Table to draft a schema for.", show_default=False)
@@ -51,27 +44,19 @@ def schema(
         Path | None, typer.Option(help="New file for the schema [default: FILE's name with .schema.toml].")
     ] = None,
 ) -> None:
-    from fl_dp.data.source import Location, Source
-    from fl_dp.data.sources.tables import schema_beside
-    from fl_dp.data.tables.draft import Wishes, draft_schema
-    from fl_dp.data.tables.files import read_csv
-    from fl_dp.data.tables.schema import Schema
+    """Draft the schema of a table: CSV, Parquet and others.
 
+    The ending of FILE says which; any other ending is read as CSV. Ranges and categories stay blank: fill
+    them in from what is known without the records. A schema with blanks is refused.
+    """
     if len(separator) != 1:
         raise ConfigError(f"--separator {separator!r}: expected one character.")
     if encoding not in ENCODINGS:
         raise ConfigError(f"--encoding {encoding!r}: expected {' or '.join(ENCODINGS)}.")
-    kind = file.suffix[1:]
-    others = set(SOURCES.built_in()) - {_CSV}
-    if kind in others and (read := SOURCES.load(kind, Source).table):
-        table = read(Location(Path(), str(file)), Schema(()))
-    else:
-        table = read_csv(file, separator=separator, header=not no_header, encoding=encoding)
-        if len(table.names) == 1:
-            raise ConfigError(
-                f"{file}: each line has only one cell with --separator {separator!r}; name the "
-                "separator that the file uses."
-            )
+    from fl_dp.data.sources.tables import schema_beside, table_without_schema  # late: PyTorch, for a second
+    from fl_dp.data.tables.draft import Wishes, draft_schema
+
+    table = table_without_schema(file, separator=separator, header=not no_header, encoding=encoding)
     for option, name in (("--label", label), ("--group", group)):
         if name and name not in table.names:
             raise ConfigError(

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import say
+from fl_dp.cli.common import command, say
 from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.kit import trusted_roster
@@ -22,20 +22,11 @@ from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
 from fl_dp.verify.verdict import agrees, in_words, to_json, unsigned, verdict
 
-HELP = """Check a run from its files alone.
-
-It says what agrees, what differs, and what was not given. Every epsilon is computed again from the charges,
-by dp_accounting instead of fl_dp. Summary, charges, rounds and the model's digest are compared with each
-other, and with the sites' statements. Nothing in DIR is executed, and nothing is written.
-
-Exit code: 0 everything that was given agrees; 1 something differs; 2 bad arguments, or no run.
-
-Without a roster that you trust, nothing is authentic: whoever can write to DIR can recompute every digest.
-"""
 _DIGITS = 64  # of a SHA-256
 _EVERY = 10.0  # seconds between two progress lines in a pipe
 
 
+@command()
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
     kit: Annotated[
@@ -67,7 +58,17 @@ def verify(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> int:
-    """Check a run from its files alone; see HELP."""
+    """Check a run from its files alone.
+
+    It says what agrees, what differs, and what was not given. Every epsilon is computed again from the
+    charges, by dp_accounting instead of fl_dp. Summary, charges, rounds and the model's digest are compared
+    with each other, and with the sites' statements. Nothing in DIR is executed, and nothing is written.
+
+    Exit code: 0 everything that was given agrees; 1 something differs; 2 bad arguments, or no run.
+
+    Without a roster that you trust, nothing is authentic: whoever can write to DIR can recompute every
+    digest.
+    """
     run = RunFolder(folder.expanduser().absolute())
     if not any(path.is_file() for path in (run.summary, run.rounds)):
         raise ConfigError(f"{folder}: holds no run; it has neither {run.summary.name} nor {run.rounds.name}.")

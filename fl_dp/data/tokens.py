@@ -118,7 +118,7 @@ def absolute_tokenizer(name: str) -> str:
 @lru_cache(maxsize=2)
 def _from_file(path: Path, state: State) -> Encoder:
     require_package("tokenizers", f"tokenizer {path}")
-    from tokenizers import Tokenizer  # late: few need it
+    from tokenizers import Tokenizer  # late: it is optional
 
     if not path.is_file():
         raise DataError(

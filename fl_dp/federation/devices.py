@@ -1,18 +1,13 @@
 """The device setting as a torch device."""
 
-from typing import TYPE_CHECKING
+import torch
 
 from fl_dp.config.flat import AUTO
 from fl_dp.errors import ConfigError
 
-if TYPE_CHECKING:
-    import torch
 
-
-def find_device(name: str) -> "torch.device":
+def find_device(name: str) -> torch.device:
     """The device of that name; "auto": a GPU if there is one. ConfigError if it is missing."""
-    import torch
-
     if "," in name:
         raise ConfigError(
             f"device = {name!r}: the server evaluates on one device, such as {name.split(',')[0].strip()!r}; "
@@ -30,10 +25,8 @@ def find_device(name: str) -> "torch.device":
     return device
 
 
-def find_devices(names: str) -> "list[torch.device]":
+def find_devices(names: str) -> list[torch.device]:
     """One device, or several alike, separated by commas. ConfigError if one is missing, or they differ."""
-    import torch
-
     devices = [find_device(name.strip()) for name in names.split(",")]
     if len(devices) > 1:
         numbered = all(one.type == "cuda" and one.index is not None for one in devices)
@@ -48,8 +41,6 @@ def find_devices(names: str) -> "list[torch.device]":
     return devices
 
 
-def card(device: "torch.device") -> str:
+def card(device: torch.device) -> str:
     """The device, and which card it is: a number names another one after a change of the machine."""
-    import torch
-
     return f"{device} {torch.cuda.get_device_properties(device)}" if device.type == "cuda" else str(device)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, ExitCode, FlDpError
+from fl_dp.launch.first_checks import check_first
 from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
-from fl_dp.launch.preflight import check_first, preflight
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.reporting.run_folder import check_unclaimed
 
@@ -82,7 +82,7 @@ def check_run(
     classes that occur are used. engine, out, ledger, one_run_ledger: as in a launch. server: that of `fl-dp
     server`, whose clients and records are elsewhere. told: turns an error into words.
     """
-    wrong, notes, forecast, of_sites = _Mistakes(told), [*request.notes], None, None
+    wrong, notes, cost, of_sites = _Mistakes(told), [*request.notes], None, None
 
     def check_task(config: RunConfig) -> bool:
         notes.extend(_check_task(config, wrong))
@@ -99,30 +99,28 @@ def check_run(
         except DataError:
             notes += [_SERVER_ALONE] if request.config.evaluate == "off" and not server else []
             raise
+        from fl_dp.launch import forecast, measuring, preflight  # late: they import PyTorch, for a second
+
         if server:
-            checked = preflight(request.config, clients=False)
+            checked = preflight.preflight(request.config, clients=False)
         else:
-            checked = preflight(request.config, clients=True, each=wrong, check_task=check_task)
+            checked = preflight.preflight(request.config, clients=True, each=wrong, check_task=check_task)
         notes += checked.notes
         config, sizes = checked.config, checked.sizes
         if not wrong.found:
-            from fl_dp.launch.forecast import forecast_of, forecast_site_metrics
-
-            of_sites = forecast_site_metrics(config, sizes)
+            of_sites = forecast.forecast_site_metrics(config, sizes)
         if not wrong.found and not server:
             place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
             if place.one_run:
                 check_no_ledger_yet(out)
-            from fl_dp.launch.measuring import memory_of
-
-            forecast = forecast_of(config, sizes, place.folder)
-            forecast = replace(forecast, memory=memory_of(forecast))
-    return CheckResult(wrong.found, tuple(notes), forecast, server, of_sites)
+            cost = forecast.forecast_of(config, sizes, place.folder)
+            cost = replace(cost, memory=measuring.memory_of(cost))
+    return CheckResult(wrong.found, tuple(notes), cost, server, of_sites)
 
 
 def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
     """Collect everything in task, data and model that training would refuse; returns notes about them."""
-    from fl_dp.launch.validation import validate
+    from fl_dp.launch.validation import validate  # late: as above
 
     task = validate(config, config=config, test=config.evaluate == "server")
     before = wrong.found

@@ -10,51 +10,33 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fl_dp.durable_files import write_whole
+import fl_dp.accounting.privacy_loss
+import fl_dp.tasks.sources  # noqa: F401  # both for the forks
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.config.client import ClientConfig
+from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
+from fl_dp.data.source import choose_source
+from fl_dp.federation.client.isolated import end_with
+from fl_dp.federation.client.loop import ClientLoop, prepare_to_read, told_to
+from fl_dp.federation.link.site_link import SiteLink
+from fl_dp.kits.kit import SiteKit
+from fl_dp.launch.clients import ClientStart
 from fl_dp.launch.logs import OwnersLog
-from fl_dp.launch.processes import Processes
+from fl_dp.launch.processes import ended
+from fl_dp.models.build import choose_model
+from fl_dp.models.names import is_own_code
 from fl_dp.records import Entry
+from fl_dp.training.local_algorithm import algorithm_class
+from fl_dp.training.losses import loss_of
 
 _ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed only to import what that needs
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStart:
-    """One client. settings, kit, log: paths. server: HOST:PORT; empty: the addresses in the kit's roster.
-
-    events: the file to which it writes its events.
-    """
-
-    name: str
-    settings: str
-    kit: str
-    server: str
-    log: str
-    events: str
-    once: bool = False
-
-
-def start_clients(
-    processes: Processes,
-    name: str,
-    clients: Sequence[ClientStart],
-    env: dict[str, str],
-    file: Path,
-    log: Path,
-) -> None:
-    """Start the clients as the process `name`, listed in `file`; `log` is the log of the shared process."""
-    content = json.dumps([asdict(client) for client in clients]).encode()
-    write_whole(file, lambda target: target.write(content), secret=True)
-    command = [sys.executable, "-P", "-m", "fl_dp.launch.client_processes", str(file)]
-    processes.start(name, command, env, log)
-
-
 def main() -> None:
     clients = [ClientStart(**one) for one in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))]
-    _import_all(clients)
+    _prepare(clients)
     if len(clients) == 1:
         _live(clients[0])
         return
@@ -65,24 +47,8 @@ def main() -> None:
             _tell_end(names.pop(process), os.waitstatus_to_exitcode(status))
 
 
-def _import_all(clients: Sequence[ClientStart]) -> None:
-    """Import what a round needs, once; reads no record and runs none of a site's own code."""
-    import fl_dp.accounting.ledger.ledger
-    import fl_dp.accounting.privacy_loss
-    import fl_dp.federation.client.own_training
-    import fl_dp.tasks.identity
-    import fl_dp.tasks.records
-    import fl_dp.tasks.sources  # noqa: F401
-    from fl_dp.accounting.epsilon import compute_epsilon
-    from fl_dp.config.client import ClientConfig
-    from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
-    from fl_dp.data.source import choose_source
-    from fl_dp.federation.client.loop import prepare_to_read
-    from fl_dp.models.build import choose_model
-    from fl_dp.models.names import is_own_code
-    from fl_dp.training.local_algorithm import algorithm_class
-    from fl_dp.training.losses import loss_of
-
+def _prepare(clients: Sequence[ClientStart]) -> None:
+    """Import what the settings choose, once; reads no record and runs none of a site's own code."""
     prepare_to_read()
     algorithm_class("fedavg")
     for config in {ClientConfig.from_toml(Path(client.settings)) for client in clients}:
@@ -96,8 +62,6 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
 
 def _forked(client: ClientStart) -> int:
     """Fork a process that runs this client and ends with this one; returns its id."""
-    from fl_dp.federation.client.isolated import end_with  # late: it imports Flower
-
     parent, process = os.getpid(), os.fork()
     if process == 0:
         code = 1
@@ -121,10 +85,6 @@ def _forked(client: ClientStart) -> int:
 
 def _live(client: ClientStart) -> None:
     """Join, and answer until the run is over or the process is stopped."""
-    from fl_dp.federation.client.loop import ClientLoop, told_to
-    from fl_dp.federation.link.site_link import SiteLink
-    from fl_dp.kits.kit import SiteKit
-
     log = _log_to(Path(client.log))
     link = SiteLink(SiteKit.load(Path(client.kit)), client.server)
     tell = told_to(Path(client.events), client.name)
@@ -148,9 +108,6 @@ def _log_to(path: Path) -> OwnersLog:
 
 
 def _tell_end(client: ClientStart, code: int) -> None:
-    from fl_dp.federation.client.loop import told_to
-    from fl_dp.launch.processes import ended
-
     told_to(Path(client.events), client.name)("ended", ended(code))
 
 

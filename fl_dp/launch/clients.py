@@ -1,5 +1,9 @@
-"""Every client's own settings, as a file on its disk."""
+"""Every client's own settings, as a file on its disk, and the process that starts clients from it."""
 
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tomli_w
@@ -9,6 +13,7 @@ from fl_dp.config.client import USUAL_IN_A_SUM, ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.launch.processes import Processes
 
 _SHARED = (  # with the settings of the data
     "epsilon",
@@ -61,3 +66,34 @@ def write_client_file(config: ClientConfig, path: Path) -> Path:
     private_folder(path.parent)
     write_whole(path, lambda file: tomli_w.dump(config.to_flat(), file), secret=True)
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStart:
+    """One client. settings, kit, log: paths. server: HOST:PORT; empty: the addresses in the kit's roster.
+
+    events: the file to which it writes its events.
+    """
+
+    name: str
+    settings: str
+    kit: str
+    server: str
+    log: str
+    events: str
+    once: bool = False
+
+
+def start_clients(
+    processes: Processes,
+    name: str,
+    clients: Sequence[ClientStart],
+    env: dict[str, str],
+    file: Path,
+    log: Path,
+) -> None:
+    """Start the clients as the process `name`, listed in `file`; `log` is the log of the shared process."""
+    content = json.dumps([asdict(client) for client in clients]).encode()
+    write_whole(file, lambda target: target.write(content), secret=True)
+    command = [sys.executable, "-P", "-m", "fl_dp.launch.client_processes", str(file)]
+    processes.start(name, command, env, log)

@@ -9,11 +9,12 @@ from pathlib import Path
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import NewLines
 from fl_dp.errors import ExitCode, LaunchError
-from fl_dp.launch.client_processes import ClientStart, start_clients
-from fl_dp.launch.clients import write_client_files
+from fl_dp.kits.provision import loopback_server, loopback_sites
+from fl_dp.launch.clients import ClientStart, start_clients, write_client_files
 from fl_dp.launch.processes import Processes, child_environment, cores, ended, tail
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
+from fl_dp.launch.serving import serving
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted
 
@@ -29,14 +30,10 @@ def deploy(
     """Run the server in this process and a process for each client; their keys are deleted afterwards."""
     tell.doing("opening the server's port")
     with Processes() as processes:
-        from fl_dp.kits.provision import loopback_server, loopback_sites  # late: the clients import meanwhile
-
         keys = processes.scratch / "keys"
         loopback_server(keys, 1)
         files = write_client_files(config, folder.clients, start.ledgers, one_run=start.one_run_ledger)
         kits = dict(zip(files, loopback_sites(keys, [file.stem for file in files]), strict=True))
-        from fl_dp.launch.serving import serving  # late: as above
-
         with serving(loopback_server(keys, 1), folder, HOST, 0) as served:
             events = processes.scratch / "events.jsonl"
             starts = [

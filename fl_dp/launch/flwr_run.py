@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.app import CONFIG_KEY, answer, own_settings, register, train_round
+from fl_dp.federation.client.answers import CONFIG_KEY, answer, own_settings, register, train_round
 from fl_dp.launch.clients import client_config
 
 app = ClientApp()

@@ -1,6 +1,6 @@
 """Runs one federation on this machine, from a validated request to an exit code.
 
-Flower is imported late: our own simulation does not need it before Ray has begun to start.
+What imports PyTorch, for a second, is imported late: after the quick checks, and while Ray starts.
 """
 
 import dataclasses
@@ -13,14 +13,13 @@ import tomli_w
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
 from fl_dp.errors import ExitCode
+from fl_dp.launch.first_checks import check_first
 from fl_dp.launch.ledger_place import (
     check_no_ledger_yet,
     check_one_choice,
-    entered,
     ledger_place,
     ledger_words,
 )
-from fl_dp.launch.preflight import check_first, check_ledgers, check_room, check_server, preflight
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, RunRequest
@@ -60,16 +59,20 @@ def launch(
     check_first(request.config, clients=True)
     alone = engine is not None and not ray_address and not ray_is_there()
     with ExitStack() as held, _under_way(engine, ray_address) as ray:
-        checked = preflight(request.config, clients=True, doing=tell.doing)
+        from fl_dp.launch import ledger_entry, preflight
+
+        checked = preflight.preflight(request.config, clients=True, doing=tell.doing)
         config = checked.config
         if alone:
+            from fl_dp.launch.ray_simulation import check_room  # it imports Ray
+
             check_room(config)
         place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
-        check_ledgers(place.folder)
+        preflight.check_ledgers(place.folder)
         if place.folder is None:
             check_no_ledger_yet(out)
         elif engine is None:
-            held.enter_context(entered(config, place.folder))
+            held.enter_context(ledger_entry.entered(config, place.folder))
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):
@@ -100,9 +103,11 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
             start = start.at(ray_address)
         check_trackers(config.track_names)
         with ExitStack() as held, _under_way(start.engine, start.ray_address) as ray:
-            check_server(config)
+            from fl_dp.launch import ledger_entry, preflight
+
+            preflight.check_server(config)
             if start.engine is None and not start.one_run_ledger:
-                held.enter_context(entered(config, start.ledgers))
+                held.enter_context(ledger_entry.entered(config, start.ledgers))
             forget_end(folder)
             over = state.rounds if state else 0
             tell.run(config, folder, over)
@@ -133,7 +138,7 @@ def _run(
 ) -> ExitCode:
     private_folder(start.ledgers)
     if ray is not None:
-        from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
+        from fl_dp.launch.ray_simulation import simulate
 
         return simulate(config, folder, start, ray, tell, resumed=resumed, quiet=quiet)
     from fl_dp.launch.deployment import deploy

@@ -90,7 +90,7 @@ def conclude(
 
 def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
     """Write the run's page, and say where it is."""
-    from fl_dp.reporting.page.render import written_at_the_end  # late: a waiting run needs no figures
+    from fl_dp.reporting.page.render import written_at_the_end  # late: it takes 0.2 s
 
     say(marked(written_at_the_end(folder), private=private))
 

@@ -1,102 +1,55 @@
-"""Checks before a process is started: names, paths, data, parts, model."""
+"""Checks before a process is started, after the quick ones: choices, paths, data, parts, model, budget."""
 
 import dataclasses
-import glob
 import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fl_dp.accounting.accountant import check_holds_budgets
+import torch
+
+from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.choices import FEATURES, SOURCES
-from fl_dp.config.data import CLIENT, RECORD
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.data import RECORD
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.config.task import TaskSettings
+from fl_dp.data.fixed_features import features_of
+from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
+from fl_dp.data.source import absolute_name, absolute_schema, choose_source
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.tokens import absolute_tokenizer
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
-from fl_dp.launch.ledger_place import check_copies
-from fl_dp.launch.processes import cores
-from fl_dp.models.names import absolute_model, check_name, is_own_code
+from fl_dp.federation.client.registration import auto_size
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.aggregation import check_aggregation
+from fl_dp.federation.server.evaluation import try_own_metrics
+from fl_dp.federation.server.optimizer import server_optimizer_of
+from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.launch.ledger_entry import check_copies
+from fl_dp.models.build import choose_model
+from fl_dp.models.names import absolute_model, is_own_code
+from fl_dp.models.start import load_start
 from fl_dp.records import ClientProfile
-from fl_dp.reporting.wording import some
-
-if TYPE_CHECKING:
-    from fl_dp.data.tensor_data import TensorData
+from fl_dp.tasks.load import absolute_task, new_model, task_class, task_of
+from fl_dp.tasks.metric import check_metrics
+from fl_dp.tasks.own_code import own_function, own_parts
+from fl_dp.tasks.records import evaluation_records, load_parts
+from fl_dp.tasks.task import Task
+from fl_dp.tasks.validation import check_losses
+from fl_dp.training.examples import axes_of
+from fl_dp.training.local_algorithm import check_algorithm, personal_names
+from fl_dp.training.losses import loss_of
+from fl_dp.training.optimizers import check_optimizer, settings_of
+from fl_dp.training.trainer import trainable
 
 _FEW_STEPS = 30  # no model was seen to learn well in fewer
 _ALWAYS_MET = 1.0  # an epsilon that some noise meets for any plan; to compute it takes a while
 _RAISING = nullcontext()
-SERVER = "server"  # stands for the client in the name of the server's file; as in tasks/records.py
-
-
-def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
-    """Raise DataError if the data, or a named schema, do not exist. A task of the user's own is not checked.
-
-    clients: the names to put in place of `{client}`.
-    """
-    kind, _, path = settings.data.partition(":")
-    if settings.task or not path or not takes_path(kind):
-        return
-    names = clients if settings.by_client else ("",)
-    for name in names:
-        file = Path(path.replace(CLIENT, name)).expanduser().absolute()
-        if not file.exists():
-            whose = f"client {name}: " if settings.by_client else ""
-            rename = _rename(path) if name.isdecimal() else ""
-            raise DataError(f"{whose}{file}: no such file, named by data = {settings.data!r}.{rename}")
-    if settings.schema and not (schema := Path(settings.schema).expanduser().absolute()).exists():
-        raise DataError(f"{schema}: no such schema file; `fl-dp schema FILE` drafts one.")
-
-
-def clients_there(path: str) -> list[str]:
-    """The names in place of `{client}` in the files that match `path`, sorted; the server's may be one."""
-    before, _, after = str(Path(path).expanduser().absolute()).partition(CLIENT)
-    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
-    return sorted(file[len(before) : len(file) - len(after)] for file in found)
-
-
-def _rename(path: str) -> str:
-    """What to do if all clients' files are called by names; empty if there are none, or some by numbers."""
-    named = [name for name in clients_there(path) if name != SERVER]
-    if not named or any(map(str.isdecimal, named)):
-        return ""
-    before, _, after = path.partition(CLIENT)
-    part = before.rpartition("/")[2] + CLIENT + after.partition("/")[0]  # a file or folder
-    return (
-        f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
-        f"or link them, such as ln -s {part.replace(CLIENT, named[0])} {part.replace(CLIENT, '0')}."
-    )
-
-
-def takes_path(source: str) -> bool:
-    """Whether the file of a built-in source says `is_path=True`; it is not imported, as it needs PyTorch."""
-    spec = find_spec(SOURCES.module(source)) if source in SOURCES.built_in() else None
-    return bool(spec and spec.origin and "is_path=True" in Path(spec.origin).read_text(encoding="utf-8"))
-
-
-def check_first(config: RunConfig, *, clients: bool) -> None:
-    """The quick checks, before PyTorch is imported: files and names. Raises DataError and ConfigError.
-
-    clients: whether they are on this machine, too.
-    """
-    if clients:
-        check_files(config, [str(client) for client in range(config.clients)])
-    if config.evaluate == "server":
-        check_files(config, [SERVER])
-    check_holds_budgets(config.accountant)
-    SOURCES.check(config.data)
-    if config.features:
-        FEATURES.check(config.features)
-    check_name(config.model)
-    from fl_dp.reporting.tracking import check_trackers  # late: a client's checks need no tracker
-
-    check_trackers(config.track_names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +82,6 @@ def preflight(
     check_choices(config)
     config = with_absolute_paths(config)
     sizes, notes = tuple[int, ...](), tuple(_of_settings(config))
-    from fl_dp.federation.devices import find_device  # late: imports torch
 
     with each:
         find_device(config.device)  # otherwise the run would end as soon as it has begun
@@ -151,20 +103,7 @@ def check_choices(config: RunConfig) -> None:
 
     Imports the chosen files, and torch with them, but reads no data.
     """
-    from fl_dp.data.fixed_features import features_of
-    from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
-    from fl_dp.data.source import choose_source
-    from fl_dp.federation.server.aggregation import check_aggregation
-    from fl_dp.federation.server.optimizer import server_optimizer_of
-    from fl_dp.models.build import choose_model
-    from fl_dp.tasks.own_code import own_function, own_parts
-    from fl_dp.training.local_algorithm import check_algorithm
-    from fl_dp.training.losses import loss_of
-    from fl_dp.training.optimizers import settings_of
-
     if config.task:
-        from fl_dp.tasks.load import task_class
-
         task_class(config.task)
     choose_source(config.data)
     features_of(config.features)
@@ -184,15 +123,7 @@ def check_choices(config: RunConfig) -> None:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices` does."""
-    from fl_dp.data.source import absolute_name, absolute_schema
-    from fl_dp.data.tokens import absolute_tokenizer
-
     data_root = Path(config.data_root).expanduser().absolute()
-    task = config.task
-    if task:
-        from fl_dp.tasks.load import absolute_task
-
-        task = absolute_task(task)
     return dataclasses.replace(
         config,
         data=absolute_name(config.data),
@@ -201,7 +132,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         start=config.start and str(Path(config.start).expanduser().absolute()),
         schema=absolute_schema(config.schema),
         tokenizer=absolute_tokenizer(config.tokenizer),
-        task=task,
+        task=config.task and absolute_task(config.task),
     )
 
 
@@ -214,21 +145,6 @@ def check_server(config: RunConfig) -> None:
     Raises DataError, TaskError, and ConfigError if a setting is at fault: an unknown name, a model that does
     not fit the data, or one that cannot be trained privately.
     """
-    import torch
-
-    from fl_dp.federation.devices import find_device
-    from fl_dp.federation.server.evaluation import try_own_metrics
-    from fl_dp.models.start import load_start
-    from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.metric import check_metrics
-    from fl_dp.tasks.records import evaluation_records
-    from fl_dp.tasks.task import Task
-    from fl_dp.tasks.validation import check_losses
-    from fl_dp.training.examples import axes_of
-    from fl_dp.training.local_algorithm import personal_names
-    from fl_dp.training.optimizers import check_optimizer
-    from fl_dp.training.trainer import trainable
-
     device = find_device(config.device)  # otherwise the run would end as soon as it has begun
     task = task_of(config)
     test = evaluation_records(config, task)
@@ -256,20 +172,10 @@ def check_server(config: RunConfig) -> None:
         try_own_metrics(model, test, task, device, config.metric_names)
 
 
-def check_room(config: RunConfig) -> None:
-    """Raise ConfigError if this machine simulates alone and has no room for one client."""
-    import torch
-
-    from fl_dp.simulation.cluster.resources import Node, share
-
-    share(config, [Node(cores(), torch.cuda.device_count(), 0)])
-
-
 def check_ledgers(folder: Path | None) -> None:
     """Raise ConfigError unless the folder, which is made, can hold the clients' ledger; None: a new one."""
     if folder is None:
         return
-    from fl_dp.accounting.ledger.ledger import Ledger
 
     file = ledger_file(folder)
     try:
@@ -290,9 +196,6 @@ def split(config: RunConfig) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
     Raises DataError, and ConfigError if the clients, whose settings come from the run, would decline.
     """
-    from fl_dp.federation.client.registration import auto_size
-    from fl_dp.tasks.records import load_parts
-
     if config.site_metrics and not config.test:
         raise ConfigError(
             "site-metrics = true: no client here has test records; set test to a share of the records, such "
@@ -317,8 +220,6 @@ def check_budget(config: RunConfig, largest: int) -> None:
     """
     if not config.private or config.epsilon >= _ALWAYS_MET:
         return
-    from fl_dp.accounting.budget import Budget, auto_delta
-    from fl_dp.federation.server.planning import round_mechanism
 
     delta = auto_delta(largest) if config.delta == AUTO else float(config.delta)
     fresh = ClientProfile("preflight", largest, config.epsilon, delta, (), config.accountant)
@@ -362,7 +263,7 @@ def _of_settings(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[str]:
+def _notes(config: RunConfig, train: TensorData, smallest: int) -> Iterator[str]:
     """Notes about the training data, and about the smallest declared client."""
     units, column = f"{config.unit_name}s", train.grouped_by
     if smallest < config.expected_batch_size:

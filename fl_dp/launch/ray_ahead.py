@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fl_dp.launch.processes import MARKER, Processes, cores, thread_settings
+from fl_dp.simulation.cluster.runtime import check_cluster, running
 
 
 class RayAhead:
@@ -35,8 +36,6 @@ class RayAhead:
         self._thread.join()
 
     def _run(self) -> None:
-        from fl_dp.simulation.cluster.runtime import running
-
         try:
             with running(self._address, self._processes.scratch, cores()):
                 self._decided.set()
@@ -55,8 +54,6 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
     listens at the address.
     """
     if address:
-        from fl_dp.simulation.cluster.runtime import check_cluster
-
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)

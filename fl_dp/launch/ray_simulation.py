@@ -4,16 +4,18 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 
+import torch
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ExitCode
 from fl_dp.federation.client.payment import CLIENTS_LOGGER
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.logs import causes_in, log_files
 from fl_dp.launch.outcome import conclude, tried
+from fl_dp.launch.processes import cores
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
@@ -22,6 +24,7 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
 from fl_dp.reporting.tracking import tracking
+from fl_dp.simulation.cluster.resources import Node, share
 from fl_dp.simulation.session import Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
 from fl_dp.statements import Stated
@@ -29,6 +32,11 @@ from fl_dp.weights_digest import weights_digest
 
 WORK = "simulation.jsonl"
 CLIENTS_LOG = "clients"
+
+
+def check_room(config: RunConfig) -> None:
+    """Raise ConfigError if this machine simulates alone and has no room for one client."""
+    share(config, [Node(cores(), torch.cuda.device_count(), 0)])
 
 
 def simulate(

@@ -155,7 +155,7 @@ def kept_config(folder: RunFolder) -> RunConfig:
 
 def to_resume(folder: RunFolder) -> "tuple[RunConfig, RunState | None]":
     """The run's config and state; ConfigError if this fl_dp cannot resume from them."""
-    from fl_dp.federation.server.run_record import kept_state
+    from fl_dp.federation.server.run_record import kept_state  # late: Flower, for half a second
 
     state = kept_state(folder.path)  # first: its format says whether another version has written the config
     config = kept_config(folder)

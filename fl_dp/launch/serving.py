@@ -19,10 +19,11 @@ from fl_dp.federation.link.link_grid import LinkGrid
 from fl_dp.federation.link.listener import listening
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.security import SECURITY
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.server.run_end import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
+from fl_dp.kits.kit import ROSTER, ServerKit, ending, trusted_roster
+from fl_dp.kits.provision import LOOPBACK
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.logs import log_files, security_log
 from fl_dp.launch.outcome import conclude, tried
@@ -32,10 +33,12 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SECURITY_LOG, SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import write_statements
 from fl_dp.reporting.tracking import tracking
+from fl_dp.reporting.wording import roster_too_small, some
 from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 
+_POLL_SECONDS = 0.5
 _RETRY_SECONDS = 10.0  # before another try to read a roster that could not be read
 _FINAL_SECONDS = 30.0  # for sites to fetch the final model
 _FAREWELL_SECONDS = 3.0  # for sites to hear that the run is over
@@ -123,6 +126,46 @@ def serving(
         with listening(door, kit, host, port) as open_port:
             yield Serving(kit, hub, open_port, look)
             door.end(_FAREWELL_SECONDS)
+
+
+def serve(
+    config: RunConfig,
+    folder: RunFolder,
+    kit: ServerKit,
+    host: str,
+    port: int,
+    tell: ProgressReporter,
+    *,
+    security: bool,
+    resumed: bool,
+) -> ExitCode:
+    """Run the federation of that folder once enough sites are there. security, resumed: as below."""
+    for words in ending(kit):
+        tell.say(words)
+    with serving(kit, folder, host, port, security=security) as served:
+        where = f"[{host}]" if ":" in host else host
+        tell.say(f"serving {kit.roster.federation} on {where}:{served.port}; files in {folder.shown}")
+        _wait_for_sites(config.min_clients, served, tell)
+        return served.run(config, folder, tell, resumed=resumed)
+
+
+def _wait_for_sites(least: int, served: Serving, tell: ProgressReporter) -> None:
+    """Return once `least` sites are connected, however long it takes; say who is missing since when."""
+    since, said = time.strftime("%H:%M"), ""
+    while len(here := served.sites_here()) < least:
+        missing = [site.name for site in served.hub.roster.sites if site.name not in here]
+        words = f"{len(here)} of {least} sites are connected" + (f": {', '.join(here)}" if here else "")
+        if missing:
+            words += f"; waiting for {some(missing)}"
+        roster = served.hub.roster
+        if roster.federation != LOOPBACK and (why := roster_too_small(len(roster.sites), least)):
+            words += f"; {why}"
+        if words != said:
+            tell.say(f"{words} (since {since})")
+            said = words
+        tell.doing(words, said=True)  # repeated with the names
+        served.look()
+        time.sleep(_POLL_SECONDS)
 
 
 class _Newest:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import NewLines, exclusive
 from fl_dp.errors import ConfigError, ExitCode, LaunchError, LedgerError
@@ -17,12 +18,16 @@ from fl_dp.federation.client.journal import (
     read_journal,
     spent_in_words,
 )
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.client.round import ClientRounds
+from fl_dp.federation.devices import find_devices
 from fl_dp.kits.kit import SiteKit, ending, own_folder
-from fl_dp.launch.client_processes import ClientStart, start_clients
-from fl_dp.launch.clients import write_client_file
+from fl_dp.launch.clients import ClientStart, start_clients, write_client_file
 from fl_dp.launch.processes import Processes, child_environment, cores, ended, tail
+from fl_dp.launch.validation import validate
 from fl_dp.records import TEST_RECORDS, total_steps
 from fl_dp.reporting.wording import counted
+from fl_dp.tasks.records import load_part, of_client
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.accounts import Account
@@ -30,30 +35,11 @@ if TYPE_CHECKING:
 _SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
 
-def check_data_named(settings: ClientConfig) -> None:
-    """Raise ConfigError if the settings name no data, unless their task reads its own: ledgers last."""
-    if settings.task:
-        from fl_dp.tasks.load import task_class
-        from fl_dp.tasks.task import Task
-
-        if task_class(settings.task).train_data is not Task.train_data:
-            return
-    raise ConfigError(
-        "data: name this site's records, which are registered in its lasting ledger: --data npz:PATH, or "
-        "the key data in --config FILE, or --task FILE.py with its own train_data(). To try it out: --data "
-        "digits."
-    )
-
-
 def check_task(settings: ClientConfig) -> None:
     """Raise ConfigError if the device is missing, or if model and loss do not suit the site's records.
 
     The error lists everything that `fl_dp.validate` finds. No ledger is touched, and no test row is read.
     """
-    from fl_dp.federation.devices import find_devices
-    from fl_dp.launch.validation import validate
-    from fl_dp.tasks.records import of_client
-
     find_devices(settings.device)
     found = validate(of_client(settings, settings.client), test=False).findings
     if found:
@@ -64,15 +50,18 @@ def check_task(settings: ClientConfig) -> None:
         )
 
 
+def register_data(settings: ClientConfig) -> None:
+    """Read the data and register them in the ledger, so that problems with either show before joining."""
+    with ClientRounds.open(settings) as rounds:
+        rounds.register([(settings, load_part(settings))])
+
+
 def check_newest_ledger(settings: ClientConfig) -> None:
     """Raise LedgerError if the journal beside the ledger names rounds that the ledger does not know.
 
     The ledger is then an older copy or was started anew. If both files are restored together, nothing is
     noticed.
     """
-    from fl_dp.accounting.ledger.ledger import Ledger
-    from fl_dp.federation.client.registration import dataset_name
-
     dataset, folder = dataset_name(settings), journal_folder(settings.ledger)
     lines = [line for line in read_journal(folder) if line.total]
     with Ledger.open_existing(Path(settings.ledger)) as ledger:
@@ -179,8 +168,6 @@ class JournalWatch:
     """
 
     def __init__(self, settings: ClientConfig, say: Say) -> None:
-        from fl_dp.federation.client.registration import dataset_name  # late: it brings parts of data
-
         self._client, self._say = settings.client, say
         name = dataset_name(settings)
         self._datasets = "", name, name + TEST_RECORDS  # a message may fail before the data are known

@@ -6,26 +6,28 @@ over the client, never in one that answers a server.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import nn
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.client.kept_states import own_model_file, read_own_model
+from fl_dp.federation.devices import find_devices
+from fl_dp.federation.server.evaluation import evaluate
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.models.weights_file import load_weights
 from fl_dp.reporting.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-    from fl_dp.tasks.task import Task
+from fl_dp.tasks.load import in_task_code, new_model, task_of
+from fl_dp.tasks.records import records_of
+from fl_dp.tasks.task import Task
 
 Weights = Mapping[str, Any]
 
 
-def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
+def read_weights(path: Path) -> Mapping[str, torch.Tensor]:
     """The weights of a run's folder, or in a weights file, at `path`; ConfigError if there are none."""
-    from fl_dp.models.weights_file import load_weights
-
     choices = (
         [RunFolder(path).model(private=private) for private in (True, False)] if path.is_dir() else [path]
     )
@@ -49,13 +51,8 @@ def with_newest(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any
     return None if there is None else (there, words)
 
 
-def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
+def model_with(task: Task, weights: Weights, name: str) -> nn.Module:
     """The task's model with these weights; ConfigError, naming them, if they belong to another model."""
-    import torch
-
-    from fl_dp.federation.wire.arrays import state_arrays
-    from fl_dp.tasks.load import new_model
-
     model = new_model(task)
     needed = state_arrays(model).keys()  # each tied parameter only by its first name
     missing, unknown = sorted(needed - weights.keys()), sorted(weights.keys() - model.state_dict().keys())
@@ -71,11 +68,6 @@ def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
 
 def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
     """Evaluate the model on the site's own test rows; result in words. DataError without rows."""
-    from fl_dp.federation.devices import find_devices
-    from fl_dp.federation.server.evaluation import evaluate
-    from fl_dp.tasks.load import in_task_code, task_of
-    from fl_dp.tasks.records import records_of
-
     task = task_of(settings)
     data = records_of(task, "test")
     if data is None:

@@ -1,29 +1,37 @@
 """`fl_dp.validate`: checks a task, or a model and some data, against everything that training refuses."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import nn
 
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import absolute_name
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.evaluation import try_own_metrics
 from fl_dp.form import names_of
-from fl_dp.launch.preflight import clients_there
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from fl_dp.tasks.task import Task
-    from fl_dp.tasks.validation import Validation
+from fl_dp.launch.first_checks import clients_there
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.records import SERVER, forget, of_client, records_of
+from fl_dp.tasks.task import Task
+from fl_dp.tasks.validation import Finding, Validation, validate_task
+from fl_dp.training.local_algorithm import check_algorithm, personal_names
+from fl_dp.training.optimizers import check_optimizer
+from fl_dp.training.trainer import trainable
 
 
 def validate(
-    task_or_model: "type[Task] | Task | nn.Module | TaskSettings | str",
+    task_or_model: type[Task] | Task | nn.Module | TaskSettings | str,
     data: Any = None,
     *,
     config: RunConfig | None = None,
     test: bool = True,
-) -> "Validation":
+) -> Validation:
     """Report everything that training will refuse; trains nothing, uses no ledger.
 
     If each client has its own file, one client's is read, and the server's if it exists.
@@ -49,14 +57,6 @@ def validate(
         >>> print(fl_dp.validate(mixing, records))  # doctest: +ELLIPSIS
         found: model, layer 0: a batch norm mixes the examples of a batch; ...
     """
-    from fl_dp.federation.devices import find_device
-    from fl_dp.federation.server.evaluation import try_own_metrics
-    from fl_dp.tasks.records import forget, records_of
-    from fl_dp.tasks.validation import Finding, validate_task
-    from fl_dp.training.local_algorithm import check_algorithm, personal_names
-    from fl_dp.training.optimizers import check_optimizer
-    from fl_dp.training.trainer import trainable
-
     forget()
     task = _task_of(task_or_model, data, config)
     names = config.metric_names if config else ()
@@ -82,11 +82,7 @@ def validate(
     return result
 
 
-def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
-    from torch import nn
-
-    from fl_dp.tasks.task import Task
-
+def _task_of(given: Any, data: Any, config: RunConfig | None) -> Task:
     settings = TaskSettings(**config.of_task()) if config else TaskSettings()
     if isinstance(given, nn.Module):
         if data is None:
@@ -103,11 +99,8 @@ def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
     raise ConfigError(f"validate: expected a task, its name or a model, not {type(given).__name__}.")
 
 
-def _of_settings(settings: TaskSettings) -> "Task":
+def _of_settings(settings: TaskSettings) -> Task:
     """The task that they name; of a file per client, one is for training, the server's for testing."""
-    from fl_dp.tasks.load import task_of
-    from fl_dp.tasks.records import SERVER, of_client
-
     if not settings.by_client:
         return task_of(settings)
     first, *others = _clients_with_files(settings.data)
@@ -115,7 +108,7 @@ def _of_settings(settings: TaskSettings) -> "Task":
     server = task_of(of_client(settings, SERVER)) if SERVER in others else None
     kind = type(task_of(one))
 
-    def test_data(self: "Task") -> Any:
+    def test_data(self: Task) -> Any:
         return server.test_data() if server else None
 
     own: type[Task] = type(kind.__name__, (kind,), {"test_data": test_data})  # its own: tasks are shared
@@ -124,9 +117,6 @@ def _of_settings(settings: TaskSettings) -> "Task":
 
 def _clients_with_files(data: str) -> list[str]:
     """Names whose files exist, the server last; ConfigError if no client's does."""
-    from fl_dp.data.source import absolute_name
-    from fl_dp.tasks.records import SERVER
-
     path = absolute_name(data).partition(":")[2]
     names = clients_there(path)
     if not set(names) - {SERVER}:
@@ -135,14 +125,11 @@ def _clients_with_files(data: str) -> list[str]:
     return sorted(names, key=lambda name: (name == SERVER, name != "0", name))
 
 
-def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
-    from fl_dp.data.tensor_data import TensorData
-    from fl_dp.tasks.task import Task
-
+def _of_model(model: nn.Module, data: Any, settings: TaskSettings) -> Task:
     class Given(Task):
         """A model and data passed in by a program."""
 
-        def model(self) -> "nn.Module":
+        def model(self) -> nn.Module:
             return model
 
         def train_data(self) -> Any:
@@ -157,6 +144,4 @@ def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
 
 
 def _is_float(targets: Any) -> bool:
-    import torch
-
     return torch.as_tensor(targets).is_floating_point()

@@ -27,7 +27,7 @@ def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
     require_package("peft", "lora")
     layers = [name for name, module in model.named_modules() if _can_have_adapters(module)]
     names = chosen("lora", targets, layers, "layer that can have adapters")
-    from peft import LoraConfig, inject_adapter_in_model  # takes seconds
+    from peft import LoraConfig, inject_adapter_in_model  # late: it is optional, and takes seconds
 
     config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=sorted(names))
     try:
@@ -46,7 +46,7 @@ def merged(model: nn.Module) -> nn.Module:
     if not any(is_adapter(name) for name, _ in plain.named_parameters()):
         return plain
     require_package("peft", "lora")
-    from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.tuners.tuners_utils import BaseTunerLayer  # late: as above
 
     for name, module in list(plain.named_modules()):
         if isinstance(module, BaseTunerLayer):

@@ -49,6 +49,6 @@ def common_name(model: str) -> str:
 
 def _common(model: str) -> Callable[[str], str] | None:
     """What is public in the path that a choice reads; None for one that reads none."""
-    from fl_dp.models.build import choose_model  # imports torch
+    from fl_dp.models.build import choose_model  # late: PyTorch, for a second
 
     return choose_model(model)[0].common

@@ -83,17 +83,13 @@ class RunResults:
 
         description: of the model, as JSON. private: whether the run is.
         """
-        import torch
-
         text = dumps(description, indent=2) + "\n"
         _write(self._folder.description, text)
-        write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
+        _save(self._folder.model(private=private), state)
 
     def save_last_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
         """Also write the last round's model, if the run's model is another one."""
-        import torch
-
-        write_whole(self._folder.last_model(private=private), lambda file: torch.save(dict(state), file))
+        _save(self._folder.last_model(private=private), state)
 
 
 def write_statements(folder: RunFolder, statements: Sequence[Stated]) -> None:
@@ -104,6 +100,12 @@ def write_statements(folder: RunFolder, statements: Sequence[Stated]) -> None:
 
 def _write(path: Path, text: str, *, secret: bool = False) -> None:
     write_whole(path, lambda file: file.write(text.encode()), secret=secret)
+
+
+def _save(path: Path, state: Mapping[str, "torch.Tensor"]) -> None:
+    import torch  # late: it takes a second, and a launch only deletes such files
+
+    write_whole(path, lambda file: torch.save(dict(state), file))
 
 
 def forget_end(folder: RunFolder) -> None:

@@ -97,6 +97,11 @@ def task_class(name: str) -> type[Task]:
     return own[0]
 
 
+def reads_own_data(name: str) -> bool:
+    """Whether the task of that name reads records of its own, whatever the settings say of data."""
+    return task_class(name).train_data is not Task.train_data
+
+
 def new_model(task: Task) -> nn.Module:
     """The task's model in training mode, with weights from the site's seed; global random state is unchanged.
 

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.budgets import profile_of
 from fl_dp.federation.wire.messages import profile_from_content, profile_to_content
-from fl_dp.launch.preflight import check_first
+from fl_dp.launch.first_checks import check_first
 from fl_dp.privacy_engine.settings import chosen_accountant
 from fl_dp.records import ClientProfile, Entry
 

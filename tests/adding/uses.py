@@ -39,14 +39,8 @@ from fl_dp.federation.server.verify import RoundResult, Verdict, settle
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_to_content, update_to_content
 from fl_dp.form import Form
-from fl_dp.launch.preflight import (
-    check_choices,
-    check_files,
-    check_first,
-    check_server,
-    split,
-    with_absolute_paths,
-)
+from fl_dp.launch.first_checks import check_files, check_first
+from fl_dp.launch.preflight import check_choices, check_server, split, with_absolute_paths
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.run_folder import RunFolder

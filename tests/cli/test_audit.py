@@ -3,46 +3,38 @@
 import json
 
 import pytest
-import typer
 
-from fl_dp.cli.audit import HELP, audit
+from fl_dp.cli.audit import audit
 from fl_dp.cli.common import run_command
 from fl_dp.training import step
 
 SMALL = ["--canaries", "800", "--sample-rate", "1", "--steps", "1", "--rounds", "1"]
 
 
-@pytest.fixture(scope="module")
-def command():
-    app = typer.Typer()
-    app.command(help=HELP)(audit)
-    return app
-
-
-def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(command, capsys, monkeypatch):
-    assert run_command(command, [*SMALL, "--epsilon", "2"]) == 0
+def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(capsys, monkeypatch):
+    assert run_command(audit, [*SMALL, "--epsilon", "2"]) == 0
     line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert "claimed epsilon 1.9" in line or "claimed epsilon 2.0" in line
     assert line.endswith("passed\n")
     monkeypatch.setattr(step, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
-    assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
+    assert run_command(audit, [*SMALL, "--noise-multiplier", "4"]) == 1
     assert "FAILED" in capsys.readouterr().out
 
 
-def test_json_of_several_noise_levels(command, capsys):
+def test_json_of_several_noise_levels(capsys):
     # so little noise that no luck in guessing finds more than the claim; with 4 it did once in a hundred runs
     levels = ["--noise-multiplier", "1", "--noise-multiplier", "0.8"]
-    assert run_command(command, [*SMALL, *levels, "--json"]) == 0
+    assert run_command(audit, [*SMALL, *levels, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["passed"] is True
     assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 0.8]
     assert all(one["found"] < one["claimed"] for one in result["audits"])
 
 
-def test_a_hostile_server_names_every_bound_and_its_runs(command, capsys):
+def test_a_hostile_server_names_every_bound_and_its_runs(capsys):
     words = ["--hostile", "--sample-rate", "1", "--steps", "1", "--rounds", "1", "--epsilon", "4"]
-    assert run_command(command, [*words, "--canaries", "300", "--runs", "2"]) == 0
+    assert run_command(audit, [*words, "--canaries", "300", "--runs", "2"]) == 0
     line = capsys.readouterr().out
     for part in (
         "a hostile server found",
@@ -54,9 +46,9 @@ def test_a_hostile_server_names_every_bound_and_its_runs(command, capsys):
         assert part in line
 
 
-def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
+def test_a_hostile_server_sees_the_config_s_steps_as_rounds(capsys):
     words = ["--hostile", "--canaries", "300", "--steps", "2", "--rounds", "3", "--epsilon", "4", "--json"]
-    assert run_command(command, words) == 0
+    assert run_command(audit, words) == 0
     (report,) = json.loads(capsys.readouterr().out)["audits"]
     assert (report["steps"], report["hostile"], report["runs"]) == (6, True, 1)
     assert report["found"] == report["found_one_run"]
@@ -74,6 +66,6 @@ def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
         (["--config", "absent.toml"], "absent.toml"),
     ],
 )
-def test_bad_arguments_are_named(command, words, culprit, capsys):
-    assert run_command(command, words) == 2
+def test_bad_arguments_are_named(words, culprit, capsys):
+    assert run_command(audit, words) == 2
     assert culprit in capsys.readouterr().err

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.cli import check as module
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
-from fl_dp.launch import check as module
 from fl_dp.launch.check import CheckResult
 
 

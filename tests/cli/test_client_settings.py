@@ -49,3 +49,26 @@ def test_a_client_of_a_run_is_brought_back_with_the_ledger_of_that_run_until_it_
     run.summary.touch()
     with pytest.raises(ConfigError, match="a site's ledger lasts"):
         own_settings(files[0], {}, (), None)
+
+
+READS = """
+from fl_dp import Task
+class Ours(Task):
+    def train_data(self):
+        return [[0.0], [1.0]], [0, 1]
+"""
+LOOKS = """
+from fl_dp import Task
+class Ours(Task):
+    pass
+"""
+
+
+def test_a_task_that_reads_its_own_records_names_them(tmp_path):
+    for name, text in (("reads", READS), ("looks", LOOKS)):
+        (tmp_path / f"{name}.py").write_text(text)
+    reads, looks = (str(tmp_path / f"{name}.py") for name in ("reads", "looks"))
+    assert own_settings(None, {"task": reads}, (), tmp_path).task == reads
+    for given in ({}, {"task": looks}):
+        with pytest.raises(ConfigError, match=r"data: name this site's records.*--data digits"):
+            own_settings(None, given, (), tmp_path)

@@ -32,19 +32,6 @@ def test_commands_that_take_a_run_config_look_there(command, tmp_path, monkeypat
     assert "configs/digits.toml" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("command", "there", "words"),
-    [
-        ("server", "site.key", "this is the kit of a site; to join, use fl-dp client --kit"),
-        ("client", "server.key", "this is the kit of the server; to serve, use fl-dp server --kit"),
-    ],
-)
-def test_a_kit_of_the_other_side_is_known(tmp_path, command, there, words, capsys):
-    (tmp_path / there).touch()
-    assert run_command(app, [command, "--kit", str(tmp_path)]) == 2
-    assert words in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_an_option_that_is_not_there_is_told_with_the_one_that_was_meant(command, capsys):
     for word in ("--confg", "--confg=x"):

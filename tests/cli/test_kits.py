@@ -76,3 +76,16 @@ def test_at_a_terminal_it_is_asked(words, code, authority, monkeypatch, capsys):
 def test_a_site_needs_a_name_that_files_can_have(name, tmp_path):
     assert run_command(app, ["join-request", name, "--kit", str(tmp_path / "kit")]) == 2
     assert not (tmp_path / "kit").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "there", "words"),
+    [
+        ("server", "site.key", "this is the kit of a site; to join, use fl-dp client --kit"),
+        ("client", "server.key", "this is the kit of the server; to serve, use fl-dp server --kit"),
+    ],
+)
+def test_a_kit_of_the_other_side_is_known(tmp_path, command, there, words, capsys):
+    (tmp_path / there).touch()
+    assert run_command(app, [command, "--kit", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err

@@ -2,16 +2,15 @@
 
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 
 from fl_dp.cli import server as module
-from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.cli.common import run_command
 from fl_dp.federation.link import listener
 from fl_dp.kits.provision import Wishes, provision
+from fl_dp.launch import serving
 
 
 @pytest.fixture
@@ -28,15 +27,13 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
         seen.append((kit.roster.federation, host, port, resumed))
         return 0
 
-    monkeypatch.setattr(module, "_serve", serve)
+    monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(listener, "check_port", lambda host, port: None)  # another server's may be here
     return seen
 
 
 def server(*words: str) -> int:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(module.serve)
-    return run_command(command, [*words], prog="server.py")
+    return run_command(module.serve, [*words], prog="server.py")
 
 
 def test_without_a_kit_it_serves_this_machine_alone(served, tmp_path):
@@ -115,26 +112,3 @@ def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
     )
     assert server(*go_on.split()) == 0
     assert served == [("study", "0.0.0.0", 7000, False), ("study", "0.0.0.0", 7000, True)]
-
-
-def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
-    said, done = [], []
-    told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))
-    roster = SimpleNamespace(
-        federation="study", sites=[SimpleNamespace(name=name) for name in ("north", "south")]
-    )
-    here = iter([["north"], ["north"], ["north", "south"]])
-    hub = SimpleNamespace(roster=roster)
-    served = SimpleNamespace(sites_here=lambda: next(here), hub=hub, look=lambda: None)
-    monkeypatch.setattr(module, "_POLL_SECONDS", 0)
-    module._wait_for_sites(2, served, told)
-    assert done == ["1 of 2 sites are connected: north; waiting for south"] * 2
-    assert len(said) == 1
-    roster.sites, here = roster.sites[:1], iter([["north"], ["north", "south"]])
-    module._wait_for_sites(2, served, told)
-    assert done[-1].startswith(
-        "1 of 2 sites are connected: north; the roster has 1 site and min-clients is 2, so"
-    )
-    roster.federation, here = "loopback", iter([["north"], ["north", "south"]])  # its roster grows
-    module._wait_for_sites(2, served, told)
-    assert done[-1] == "1 of 2 sites are connected: north"

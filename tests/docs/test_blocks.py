@@ -78,9 +78,7 @@ def test_what_a_page_calls_fl_dp_with_is_there(page, words):
 
 
 def test_what_a_page_calls_run_sh_with_is_there():
-    only = typer.Typer()
-    only.command(context_settings={"ignore_unknown_options": True})(run)
-    command = typer.main.get_command(only)
+    command = typer.main.get_command(run)
     lines = [
         (block.name, line) for block in BLOCKS for line in block.commands() if line.startswith("./run.sh")
     ]

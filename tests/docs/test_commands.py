@@ -92,9 +92,7 @@ def test_a_command_that_is_only_checked_asks_for_a_run_that_can_be(page, line, t
 
 def options_of(words: list[str]) -> dict[str, object]:
     """What `fl-dp run` would be called with."""
-    only = typer.Typer()
-    only.command(context_settings={"ignore_unknown_options": True})(run)
-    command = typer.main.get_command(only)
+    command = typer.main.get_command(run)
     assert isinstance(command, click.Command)
     return command.make_context("run.sh", words).params
 

@@ -16,7 +16,7 @@ FAKE = """
     from pathlib import Path
     from fl_dp.federation.client.loop import told_to
     from fl_dp.launch import client_processes
-    client_processes._import_all = lambda clients: None
+    client_processes._prepare = lambda clients: None
     def live(client):
         told_to(Path(client.events), client.name)("joined", "joined the server")
         exec(client.settings)
@@ -64,7 +64,7 @@ def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_
 
 def test_a_client_alone_is_the_process_itself(tmp_path, monkeypatch):
     lived = []
-    monkeypatch.setattr(client_processes, "_import_all", lambda clients: None)
+    monkeypatch.setattr(client_processes, "_prepare", lambda clients: None)
     monkeypatch.setattr(client_processes, "_live", lambda client: lived.append((client.name, os.getpid())))
     monkeypatch.setattr(sys, "argv", ["client_processes", str(starts(tmp_path, ""))])
     client_processes.main()
@@ -76,11 +76,12 @@ ROUND = """
     from dataclasses import asdict
     from pathlib import Path
     from federation.client.sites import PLAN, Site
-    from fl_dp.launch.client_processes import ClientStart, _import_all
+    from fl_dp.launch.client_processes import _prepare
+    from fl_dp.launch.clients import ClientStart
     from flwr.supercore.task_identity import TaskIdentity
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
     site = Site(Path("."), accountant="pld")
-    _import_all([ClientStart("hospital", str(site.file), "", "", "", "")])
+    _prepare([ClientStart("hospital", str(site.file), "", "", "", "")])
     before = set(sys.modules)
     answer = site.train(PLAN)
     assert not hasattr(answer, "reason"), answer

@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch import launcher
+from fl_dp.launch import launcher, preflight
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.preflight import Checked
 from fl_dp.launch.progress_reporter import ProgressReporter
@@ -25,8 +25,8 @@ def test_a_folder_that_holds_a_ledger_gets_no_run_whose_ledger_would_be_said_to_
 
 def test_what_is_said_before_a_run_fits_a_console(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launcher, "preflight", lambda config, **_: Checked(config, ()))
-    monkeypatch.setattr(launcher, "check_room", lambda config: None)
+    monkeypatch.setattr(preflight, "preflight", lambda config, **_: Checked(config, ()))
+    monkeypatch.setattr("fl_dp.launch.ray_simulation.check_room", lambda config: None)
     monkeypatch.setattr(launcher, "_under_way", lambda *_: nullcontext())
     monkeypatch.setattr(launcher, "_run", lambda *_, **__: 0)
     said: list[str] = []

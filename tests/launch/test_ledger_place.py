@@ -3,21 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import AtWorkError, ConfigError, DataError
+from fl_dp.errors import ConfigError
 from fl_dp.launch.ledger_place import (
-    check_copies,
     check_no_ledger_yet,
     check_one_choice,
-    entered,
     ledger_place,
     named_ledger,
     way_on,
 )
-from fl_dp.launch.preflight import split
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -86,56 +82,6 @@ def test_a_ledger_of_its_own_names_no_way_on_and_another_does(tmp_path):
     assert all(
         one in words for one in (f"fl-dp ledger show {tmp_path}", "--set epsilon=N", "--one-run-ledger")
     )
-
-
-DIGITS = RunConfig(data="digits", clients=2, min_clients=2, fit_clients=2)
-
-
-def test_data_that_the_ledger_has_otherwise_are_declined_before_anything_is_started(tmp_path):
-    with entered(DIGITS, tmp_path):
-        pass
-    with entered(DIGITS, tmp_path):  # the same again
-        pass
-    otherwise = r"Split the data as before, or retire.*--one-run-ledger"
-    with pytest.raises(ConfigError, match=otherwise), entered(replace(DIGITS, seed=1), tmp_path):
-        pass
-
-
-def test_two_runs_never_train_on_the_same_data_at_once(tmp_path):
-    with entered(DIGITS, tmp_path):
-        words = "another run on this machine is training on these data"
-        with pytest.raises(AtWorkError, match=words), entered(DIGITS, tmp_path):
-            pass
-        with entered(replace(DIGITS, data_name="others"), tmp_path / "elsewhere"):
-            pass
-    with entered(DIGITS, tmp_path):  # the first is over
-        pass
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> RunConfig:
-    for client in range(3):
-        x = np.random.default_rng(client).normal(size=(40, 4))
-        np.savez(
-            tmp_path / f"{client}.npz", x_train=x, y_train=np.arange(40) % 2, classes=np.array(["no", "yes"])
-        )
-    return RunConfig(clients=3, data=f"npz:{tmp_path}/{{client}}.npz")
-
-
-@pytest.mark.parametrize("rows", [40, 20])
-def test_a_copy_is_named_with_both_clients_and_so_is_a_part(rows, config, tmp_path):
-    # files that share nothing pass; with room, as each is a client's own
-    assert split(config)[0] == (48, 48, 48)
-    with np.load(tmp_path / "0.npz") as found:
-        part = {name: found[name][:rows] for name in ("x_train", "y_train", "classes")}
-        np.savez(tmp_path / "2.npz", **part)
-    with pytest.raises(DataError, match=r"clients 0 and 2: .*0\.npz and 2\.npz"):
-        split(config)
-
-
-def test_parts_of_one_set_are_not_compared(monkeypatch):
-    monkeypatch.setattr("fl_dp.tasks.records.load_part", lambda settings: pytest.fail("data were read"))
-    check_copies(RunConfig())
 
 
 def test_a_file_is_what_it_is_and_a_folder_or_a_run_holds_one(tmp_path):

@@ -33,7 +33,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         yield
         found.seen.append("gone")
 
-    monkeypatch.setattr("fl_dp.simulation.cluster.runtime.running", running)
+    monkeypatch.setattr("fl_dp.launch.ray_ahead.running", running)
     return found
 
 

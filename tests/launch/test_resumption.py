@@ -41,7 +41,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append((config, folder, start, resumed))
 
     monkeypatch.setattr(launcher, "_run", start)
-    monkeypatch.setattr(launcher, "check_server", lambda config: None)
+    monkeypatch.setattr("fl_dp.launch.preflight.check_server", lambda config: None)
     monkeypatch.setattr(launcher, "ray_ahead", nullcontext)
     return seen
 

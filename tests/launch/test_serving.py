@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from http.client import HTTPSConnection
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -117,3 +118,26 @@ def test_a_server_keeps_what_its_operator_wants(tmp_path, logged):
         "source": "127.0.0.1",
     }.items() <= event.items()
     assert security.stat().st_mode & 0o777 == 0o600
+
+
+def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
+    said, done = [], []
+    told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))
+    roster = SimpleNamespace(
+        federation="study", sites=[SimpleNamespace(name=name) for name in ("north", "south")]
+    )
+    here = iter([["north"], ["north"], ["north", "south"]])
+    hub = SimpleNamespace(roster=roster)
+    served = SimpleNamespace(sites_here=lambda: next(here), hub=hub, look=lambda: None)
+    monkeypatch.setattr(serving, "_POLL_SECONDS", 0)
+    serving._wait_for_sites(2, served, told)
+    assert done == ["1 of 2 sites are connected: north; waiting for south"] * 2
+    assert len(said) == 1
+    roster.sites, here = roster.sites[:1], iter([["north"], ["north", "south"]])
+    serving._wait_for_sites(2, served, told)
+    assert done[-1].startswith(
+        "1 of 2 sites are connected: north; the roster has 1 site and min-clients is 2, so"
+    )
+    roster.federation, here = "loopback", iter([["north"], ["north", "south"]])  # its roster grows
+    serving._wait_for_sites(2, served, told)
+    assert done[-1] == "1 of 2 sites are connected: north"

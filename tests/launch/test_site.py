@@ -29,7 +29,7 @@ from fl_dp.federation.wire.evaluation import (
 )
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
-from fl_dp.launch.site import JournalWatch, check_data_named, check_newest_ledger, check_task
+from fl_dp.launch.site import JournalWatch, check_newest_ledger, check_task
 from fl_dp.records import TEST_RECORDS, LocalUpdate
 
 
@@ -133,26 +133,15 @@ class Ours(Task):
     def test_data(self):
         raise RuntimeError("read")
 """
-LOOKS = """
-from fl_dp import Task
-class Ours(Task):
-    pass
-"""
 
 
 def settings(tmp_path: Path, **more: object) -> ClientConfig:
     return ClientConfig(client="north", ledger=str(tmp_path / "l.sqlite"), **more)
 
 
-def test_a_task_that_reads_its_own_records_names_them_and_no_test_row_is_read(tmp_path):
+def test_no_test_row_is_read_before_a_client_joins(tmp_path):
     (tmp_path / "reads.py").write_text(READS)
-    (tmp_path / "looks.py").write_text(LOOKS)
-    reads = settings(tmp_path, task=str(tmp_path / "reads.py"))
-    check_data_named(reads)
-    check_task(reads)
-    for task in ("", str(tmp_path / "looks.py")):
-        with pytest.raises(ConfigError, match=r"data: name this site's records.*--data digits"):
-            check_data_named(settings(tmp_path, task=task))
+    check_task(settings(tmp_path, task=str(tmp_path / "reads.py")))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.records import RoundPlan
 from fl_dp.simulation import session

@@ -1,4 +1,7 @@
-"""Epsilon by privacy loss distributions (PLD): tight, the default."""
+"""Epsilon by privacy loss distributions (PLD): tight, the default.
+
+dp_accounting and scipy are imported late: they take a second each, and to name an accountant needs neither.
+"""
 
 import math
 import sys

@@ -88,7 +88,7 @@ def _paths(depth: int) -> int:
 def _transform(depth: int, size: tuple[int, ...]) -> Any:
     """kymatio's transform for images of that height and width."""
     with warnings.catch_warnings():  # its import sets its own filters
-        # Not `from kymatio.torch`: its one-dimensional transform cannot be imported with SciPy 1.18.
+        # Late: it is optional. Not `from kymatio.torch`: its one-dimensional transform needs another SciPy.
         from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
     return ScatteringTorch2D(J=depth, shape=size, L=_ANGLES)
 

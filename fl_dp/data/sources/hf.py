@@ -116,7 +116,7 @@ def columns_of(path: Path, saved: Any, named: str) -> tuple[Column, Column]:
 
 
 def _kind(feature: Any) -> Kind:
-    import datasets
+    import datasets  # late: takes a second
 
     if isinstance(feature, datasets.Image):
         return "image"

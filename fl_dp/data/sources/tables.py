@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from fl_dp.choices import SOURCES
 from fl_dp.data.files_read import Lines, raw_lines
 from fl_dp.data.source import TEST, Location, Source
 from fl_dp.data.tables.columns import SplitColumn
@@ -14,8 +15,9 @@ from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import DataError, located
+from fl_dp.errors import ConfigError, DataError, located
 
+_CSV = "csv"
 SUFFIX = ".schema.toml"
 # The file of test records if the schema says split = "file": the server's own with {client}, else one beside.
 SERVER = "server"
@@ -33,6 +35,24 @@ def _schema(location: Location) -> Schema:
 def schema_beside(path: Path) -> Path:
     """Default path of the schema of the table at `path`."""
     return path.with_suffix(SUFFIX)
+
+
+def table_without_schema(file: Path, *, separator: str, header: bool, encoding: str) -> Table:
+    """The table in a file, read by the source of its ending; any other ending is read as CSV.
+
+    separator, header, encoding: of CSV. ConfigError if no line of it has two cells.
+    """
+    kind = file.suffix[1:]
+    others = set(SOURCES.built_in()) - {_CSV}
+    if kind in others and (read := SOURCES.load(kind, Source).table):
+        return read(Location(Path(), str(file)), Schema(()))
+    table = read_csv(file, separator=separator, header=header, encoding=encoding)
+    if len(table.names) == 1:
+        raise ConfigError(
+            f"{file}: each line has only one cell with --separator {separator!r}; name the separator that "
+            "the file uses."
+        )
+    return table
 
 
 def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:

@@ -57,7 +57,7 @@ def fetch(set_name: str, root: Path, **options: bool) -> Any:
     Progress goes to stderr. Hold `exclusive(root)`. A failure raises DataError.
     """
     require_package("torchvision", f"{set_name}, where it is unpacked or downloaded,")
-    from torchvision import datasets  # takes 1.3 s
+    from torchvision import datasets  # late: it is optional, and takes 1.3 s
 
     try:
         with _give_up_after(_SILENCE):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 
 from fl_dp.data.tables.cells import Cells
 from fl_dp.data.tables.encode import Table
@@ -93,9 +95,6 @@ def _is_utf8(content: bytes) -> bool:
 
 def read_parquet(path: Path) -> Table:
     """The file at `path`; DataError if it is damaged, or a cell is not a text, number or date."""
-    import pyarrow
-    import pyarrow.parquet
-
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
     except FileNotFoundError:
@@ -117,8 +116,6 @@ def read_parquet(path: Path) -> Table:
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """A Parquet file, read as a CSV file of the frame; DataError, quoting no cell, if it is no such table."""
-    import pyarrow
-
     flags = frame.select_dtypes("bool").columns
     try:
         frame.astype(dict.fromkeys(flags, str)).to_parquet(path, index=False)

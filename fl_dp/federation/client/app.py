@@ -1,198 +1,20 @@
-"""The client application: answers registration, a round and an evaluation, by the client's own settings.
+"""The client application, as Flower and `client.py` start it.
 
-What imports torch is imported where it is used: Flower's own processes import this for each message.
+What answers is imported with the first message: it brings PyTorch, for a second, which `client.py --help` and
+a mistake in its settings do not wait for.
 """
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-
-from fl_dp.clean_text import one_line
-from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
-from fl_dp.federation.client.journal import Note
-from fl_dp.federation.client.payment import CLIENTS_LOGGER, DataAccount, refusal_of, refuse
-from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import ClientRounds, Training, play
-from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
-from fl_dp.federation.wire.messages import (
-    plan_from_content,
-    profile_to_content,
-    refusal_to_content,
-    update_to_content,
-)
-from fl_dp.records import Refusal, total_steps
-
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
-
-logger = logging.getLogger(CLIENTS_LOGGER)
-
-CONFIG_KEY = "client-config"  # of a node config, as Flower calls it
-_ONLY = "the only one"
 
 app = ClientApp()
 
 
 @app.query()
-def query(message: Message, context: Context) -> Message:
-    """Answer with who this client is, and what it has spent."""
-    return answer(message, context, register)
-
-
 @app.train()
-def train(message: Message, context: Context) -> Message:
-    """Answer with one round of private training, or the reason why not."""
-    return answer(message, context, train_round)
-
-
 @app.evaluate()
-def evaluate(message: Message, context: Context) -> Message:
-    """Answer with a noised histogram of the client's own test records, or the reason why not."""
-    return answer(message, context, evaluate_model)
+def reply(message: Message, context: Context) -> Message:
+    """Answer by the client's own settings; `HANDLERS` says what each kind of message gets."""
+    from fl_dp.federation.client.answers import HANDLERS, answer
 
-
-def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, in the file on its own disk that its node config names, whatever a server sends.
-
-    Errors in them name files, so they stay in its log.
-    """
-    try:
-        if CONFIG_KEY not in context.node_config:
-            raise ConfigError(
-                f"this client has no settings: give Flower's node --node-config '{CONFIG_KEY}=\"FILE\"'."
-            )
-        return ClientConfig.from_toml(Path(str(context.node_config[CONFIG_KEY])))
-    except ConfigError as error:
-        raise FlDpError("its own settings cannot be used; its own log says why") from error
-
-
-def answer(
-    message: Message,
-    context: Context,
-    handle: Callable[[Message, ClientConfig], RecordDict],
-    settings_of: Callable[[Context], ClientConfig] = own_settings,
-) -> Message:
-    """The reply to `message`: what `handle` returns, or a refusal. settings_of: finds the settings.
-
-    All of a client's exceptions end here. Their tracebacks stay in the client's own log.
-    """
-    try:
-        content = handle(message, settings_of(context))
-    except Exception as error:
-        content = refusal_to_content(refuse([_ONLY], error)[_ONLY])
-    return Message(content, reply_to=message)
-
-
-def register(message: Message, config: ClientConfig) -> RecordDict:
-    """Enter the data in the ledger, on their first use, and answer with the public numbers."""
-    from fl_dp.tasks.records import load_part
-
-    note = Note(config.ledger, config.client)
-    with noted(note), ClientRounds.open(config) as rounds:
-        (client,) = rounds.register([(config, load_part(config))])
-        content = profile_to_content(rounds.profiles([client])[0])
-        spent = _spent(rounds, client)
-        note.learn(dataset=client.dataset, before=spent["after"], budget=client.budget.epsilon)
-        note.write("registered", **spent)
-        return content
-
-
-def train_round(message: Message, config: ClientConfig) -> RecordDict:
-    """Train as the message asks, if the policy allows it and the ledger has steps left."""
-    from fl_dp.federation.client.own_training import OwnTraining
-
-    return trained_round(message, config, OwnTraining)
-
-
-def trained_round(
-    message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
-) -> RecordDict:
-    """The answer to a round's message. make: makes the training from the client's settings and data."""
-    from fl_dp.tasks.records import load_part
-
-    note = Note(config.ledger, config.client)
-    with noted(note):
-        plan, _ = plan_from_content(message.content)
-        note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)  # not checked yet
-        note.write("asked", steps=plan.steps)
-        data = load_part(config)
-        with ClientRounds.open(config) as rounds:
-            (client,) = rounds.register([(config, data)])
-            before = _spent(rounds, client)["after"]
-            note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
-            with _cost_noted(note, rounds, client):
-                result = play(rounds, client, message.content, make(config, data))
-            if isinstance(result, Refusal):
-                note.write(result.status, reason=result.reason, **_spent(rounds, client))
-                return refusal_to_content(result)
-            total = total_steps(result.spent)
-            note.write("trained", steps=result.steps, after=result.epsilon, total=total)
-            return update_to_content(result)
-
-
-def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
-    """Evaluate the message's model on the client's own test records, if their account has room."""
-    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
-    from fl_dp.tasks.records import load_part
-
-    plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
-    with noted(note):
-        if not config.test:
-            raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
-        note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
-        part = load_part(config)
-        with ClientRounds.open(config) as rounds:
-            (client,) = rounds.register([(config, part)])
-            assert client.test is not None
-            before = _spent(rounds, client.test)["after"]
-            note.learn(dataset=client.test.dataset, before=before, budget=client.test.budget.epsilon)
-            with _cost_noted(note, rounds, client.test):
-                result = Evaluation(client, plan, message.content, part).play(rounds)
-            if isinstance(result, Refusal):
-                note.write(result.status, reason=result.reason, **_spent(rounds, client.test))
-                return refusal_to_content(result)
-            note.write("evaluated", after=result.epsilon, total=total_steps(result.spent))
-            return histogram_to_content(result)
-
-
-def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
-    """All that the data have spent, for the journal: epsilon, and number of steps.
-
-    None if unknown: a failure here must not change the answer.
-    """
-    try:
-        spent = rounds.ledger.spent(account.dataset)
-        return {"after": account.budget.epsilon_of(spent), "total": total_steps(spent)}
-    except FlDpError as error:
-        logger.warning("what is spent cannot be noted: %s", error)
-        return {"after": None, "total": None}
-
-
-@contextmanager
-def _cost_noted(note: Note, rounds: ClientRounds, account: DataAccount) -> Iterator[None]:
-    """Let the line of an exception within this context say what is spent: it may come after the payment."""
-    try:
-        yield
-    except Exception:
-        note.learn(**_spent(rounds, account))
-        raise
-
-
-@contextmanager
-def noted(note: Note) -> Iterator[None]:
-    """Note an exception within this context in the journal, in words that quote no record; then re-raise."""
-    try:
-        yield
-    except Exception as error:
-        refusal = refusal_of(error)
-        reason = refusal.reason
-        if isinstance(error, FlDpError) and not isinstance(error, TaskError):
-            reason = one_line(error.own_words)
-        note.write(refusal.status, reason=reason)
-        raise
+    return answer(message, context, HANDLERS[message.metadata.message_type.partition(".")[0]])

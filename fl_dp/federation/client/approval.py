@@ -17,6 +17,7 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.payment import AcceptedRound
 from fl_dp.records import Entry, RoundPlan
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
@@ -119,8 +120,6 @@ def _what(plan: RoundPlan) -> str:
 
 
 def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
-    from fl_dp.reporting.console import rounded_up  # late: few runs ask, and it draws tables
-
     budget, plan = accepted.client.budget, accepted.plan
     one = accepted.entry
     before = budget.epsilon_of(spent) if spent else 0.0

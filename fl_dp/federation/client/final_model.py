@@ -18,6 +18,9 @@ from fl_dp.federation.wire.arrays import declared_specs, decode, load_arrays, sp
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.statements import Statement
+from fl_dp.tasks.description import describe
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import load_part
 from fl_dp.weights_digest import weights_digest
 
 logger = logging.getLogger("fl_dp.clients")
@@ -46,10 +49,6 @@ def _about(content: RecordDict) -> tuple[bool, str]:
 
 
 def _keep(content: RecordDict, config: ClientConfig, private: bool) -> None:
-    from fl_dp.tasks.description import describe
-    from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import load_part
-
     task = task_of(config)
     task.form = load_part(config).form
     model = new_model(task)

@@ -17,6 +17,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+import numpy as np
+import torch
 from flwr.app import RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
@@ -105,9 +107,6 @@ def new_randomness() -> None:
 
     No draw, mask or noise comes from these generators; a task's own code may use them.
     """
-    import numpy as np
-    import torch
-
     random.seed()
     np.random.seed(int.from_bytes(os.urandom(4), "little"))
     torch.seed()

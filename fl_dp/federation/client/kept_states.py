@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+from torch import Tensor
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fl_dp.training.trainer import Trainer
+from fl_dp.training.kept import OWN, RUN, read_state
+from fl_dp.training.trainer import Trainer
 
 FOLDER = "kept"
 _ENDING = ".pt"
@@ -93,7 +92,7 @@ class OwnModel:
 
     run: str
     server_round: int
-    parameters: Mapping[str, "Tensor"]
+    parameters: Mapping[str, Tensor]
 
     def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
         """The weights with these parameters in place; None if they belong to another model."""
@@ -118,8 +117,6 @@ def written_at(file: Path) -> int:
 
 def read_own_model(file: Path) -> OwnModel:
     """Read the file that `own_model_file` returns; ConfigError if it is damaged."""
-    from fl_dp.training.kept import OWN, RUN, read_state
-
     try:
         state = read_state(file.read_bytes())
         return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
@@ -133,7 +130,7 @@ class OwnStates:
     A private run does not use states from training without privacy.
     """
 
-    def __init__(self, config: ClientConfig, trainer: "Trainer") -> None:
+    def __init__(self, config: ClientConfig, trainer: Trainer) -> None:
         self._folder = kept_by(config)
         self._files = KeptStates(self._folder)
         shapes = {name: tuple(one.shape) for name, one in trainer.algorithm.parameters.items()}

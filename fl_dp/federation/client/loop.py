@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message, MessageType, RecordDict
+from flwr.app import Context, Message, RecordDict
 
 from fl_dp.accounting.ledger.accounts import KINDS
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
-from fl_dp.federation.client.app import CONFIG_KEY, answer, evaluate_model, register, train_round
+from fl_dp.federation.client.answers import CONFIG_KEY, HANDLERS, answer
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.secure_member import take_part
@@ -39,12 +39,7 @@ logger = logging.getLogger("fl_dp.clients")
 BEAT_SECONDS = 2.0  # between heartbeats while a round is trained
 _MOST_LINES, _MINUTE = 30, 60.0  # at most so many lines of a kind for the operator in so many seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
-_HANDLERS = {
-    MessageType.QUERY: register,
-    MessageType.TRAIN: train_round,
-    MessageType.EVALUATE: evaluate_model,
-    FINAL_MODEL: keep_final_model,
-}
+_HANDLERS = HANDLERS | {FINAL_MODEL: keep_final_model}
 
 Tell = Callable[[str, str], None]  # what happened, and words for the operator
 

@@ -20,6 +20,7 @@ from fl_dp.records import (
     RoundPlan,
 )
 from fl_dp.reporting.wording import counted
+from fl_dp.training.optimizers import settings_of
 
 MAX_STEPS = 1_000_000  # of one round; more are a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -118,8 +119,6 @@ def _check_way(plan: RoundPlan) -> None:
     _require(0 <= plan.pull <= MOST_PULL, f"asks for pull {plan.pull:g}, expected 0 to {MOST_PULL:g}")
     if plan.optimizer == "sgd" and not plan.optimizer_settings:
         return  # our own
-    from fl_dp.training.optimizers import settings_of  # late: it imports torch
-
     try:
         settings_of(plan.optimizer, plan.optimizer_settings, plan.momentum)
     except ConfigError as error:

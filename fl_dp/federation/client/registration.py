@@ -9,7 +9,6 @@ import hashlib
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
 from fl_dp.choices import SOURCES
@@ -19,15 +18,16 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
+from fl_dp.data.persons import Examples, PersonData, digests_of_names
+from fl_dp.data.source import choose_source
 from fl_dp.errors import DataError, LedgerError
 from fl_dp.records import TEST_RECORDS
+from fl_dp.tasks.held_out import HeldOut
+from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import reads_own_data, task_class, task_of
 
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
-    from fl_dp.tasks.held_out import HeldOut
 
-
-def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
+def registration_of(data: Examples, config: ClientConfig) -> DataDeclaration:
     """The declaration that enters the client's data in its ledger on their first use.
 
     DataError if there are more units than the settings declare.
@@ -73,11 +73,7 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
 
 def is_public(config: TaskSettings) -> bool:
     """Whether the data are public. Only built-in data sets count as public, never a task's own records."""
-    from fl_dp.data.source import choose_source
-    from fl_dp.tasks.load import task_class
-    from fl_dp.tasks.task import Task
-
-    if config.task and task_class(config.task).train_data is not Task.train_data:
+    if config.task and reads_own_data(config.task):
         return False
     if config.data.partition(":")[0] not in SOURCES.built_in():
         return False
@@ -101,10 +97,8 @@ def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> Non
         )
 
 
-def _person_digests(data: "Examples") -> "Digests | None":
+def _person_digests(data: Examples) -> Digests | None:
     """Digests of the persons' ids or, if units are records, of the groups' names, which may be such ids."""
-    from fl_dp.data.persons import PersonData, digests_of_names
-
     if isinstance(data, PersonData):
         return data.person_digests
     groups = data.groups
@@ -153,21 +147,14 @@ def public_kind(config: ClientConfig) -> str:
 def _name_of_all(config: ClientConfig) -> str:
     if config.data_name or not config.task:
         return config.data_name or config.data
-    from fl_dp.tasks.load import task_class
-    from fl_dp.tasks.task import Task
-
-    kind = task_class(config.task)
-    if kind.train_data is Task.train_data:
+    if not reads_own_data(config.task):
         return config.data
     unsaid = config.data == ClientConfig.data  # the default, which the task may ignore
-    return f"records of {kind.__name__}" + ("" if unsaid else f" in {config.data}")
+    return f"records of {task_class(config.task).__name__}" + ("" if unsaid else f" in {config.data}")
 
 
 def task_identity(config: TaskSettings) -> str:
     """The digest to compare with a server's plan; empty if all is built in and no schema is read."""
-    from fl_dp.tasks.identity import identity
-    from fl_dp.tasks.load import task_of
-
     return identity(task_of(config))
 
 
@@ -184,7 +171,7 @@ def registered_cut(config: ClientConfig) -> str:
     return ", ".join(filter(None, (cut_of(config), share)))
 
 
-def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDeclaration":
+def held_out_registration(held_out: HeldOut, config: ClientConfig) -> DataDeclaration:
     """The declaration of the client's test records, an account of their own: another part of the same data.
 
     With a share no unit is in both accounts. With test = own one may be, by its operator's choice of data;

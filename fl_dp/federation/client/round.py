@@ -9,13 +9,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.data.persons import Examples
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.budgets import budget_of, evaluation_budget_of, profile_of
@@ -41,10 +42,8 @@ from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
-
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
-    from fl_dp.tasks.held_out import HeldOut
+from fl_dp.tasks.held_out import HeldOut
+from fl_dp.tasks.records import load_held_out
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -56,7 +55,7 @@ class ClientRounds:
     """
 
     def __init__(
-        self, ledger: Ledger, held_out: "Callable[[ClientConfig, bytes], HeldOut] | None" = None
+        self, ledger: Ledger, held_out: Callable[[ClientConfig, bytes], HeldOut] | None = None
     ) -> None:
         self.ledger = ledger
         self._held_out = held_out
@@ -74,7 +73,7 @@ class ClientRounds:
     ) -> None:
         self.ledger.close()
 
-    def register(self, clients: Sequence[tuple[ClientConfig, "Examples"]]) -> list[Client]:
+    def register(self, clients: Sequence[tuple[ClientConfig, Examples]]) -> list[Client]:
         """Enter the clients' data in the ledger on their first use, in one transaction.
 
         DataError or LedgerError if they are more than declared, in the settings or in the ledger. LedgerError
@@ -98,9 +97,7 @@ class ClientRounds:
             for place, ((settings, _), account) in enumerate(zip(clients, accounts, strict=False))
         ]
 
-    def _load_held_out(self, settings: ClientConfig) -> "HeldOut":
-        from fl_dp.tasks.records import load_held_out  # late: it imports torch
-
+    def _load_held_out(self, settings: ClientConfig) -> HeldOut:
         key = self.ledger.split_key() if settings.test_share else b""
         return (self._held_out or load_held_out)(settings, key)
 

@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.app import noted, trained_round
+from fl_dp.federation.client.answers import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds

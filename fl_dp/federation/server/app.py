@@ -1,25 +1,14 @@
-"""The server application: takes a run configuration, writes a trained model and the run's files."""
+"""The server application, as Flower and `server.py` start it.
+
+The run is imported when it begins: it brings PyTorch, for a second, which `server.py --help` and a mistake in
+its settings do not wait for.
+"""
 
 import logging
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-
-from fl_dp.config.run import RunConfig
-from fl_dp.durable_files import exclusive
-from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.server.run_end import leave
-from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import NDArray, state_arrays
-from fl_dp.reporting.reports import INTERRUPTED, RoundReport, RunStatus
-from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import RunResults
-
-if TYPE_CHECKING:
-    from fl_dp.federation.server.prepare import PreparedRun
 
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
@@ -28,55 +17,12 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one federation; Flower's entry point."""
+    from fl_dp.federation.server.run import run_federation
+
     _log_to_stderr()
     run = str(context.run_id)
     folder = Path(str(context.run_config.get("out") or f"runs/{run}"))
     run_federation(grid, context.run_config, run, folder)
-
-
-def run_federation(
-    grid: Grid,
-    flat: Mapping[str, Any],
-    run: str,
-    folder: Path,
-    on_round: Callable[[RoundReport], None] = lambda report: None,
-    *,
-    resumed: bool = False,
-    on_kept: Callable[[int], None] = lambda server_round: None,
-    on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
-    say: Callable[[str], None] = lambda words: None,
-) -> None:
-    """Run the federation of the run config `flat`, with results in `folder`.
-
-    run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
-    on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
-    holds a run, which continues from its last round. say: tells the operator what is waited for.
-    However it ends, summary.json says so; a failure is then raised.
-    """
-    out = RunResults(folder, resumed=resumed)
-    prepared: PreparedRun | None = None
-    status: RunStatus = "failed"
-    reason = INTERRUPTED  # stays if this process is ended
-    private = flat.get("privacy", "on") == "on"  # known even if the rest of the config is wrong
-    with exclusive(RunFolder(folder).server_lock):
-        record = RunRecord(out, resumed=resumed, on_kept=on_kept, say=say)
-        try:
-            from fl_dp.federation.server.prepare import prepare  # late: it imports torch
-
-            prepared = prepare(RunConfig.from_flat(flat), run, record, on_round)
-            prepared.strategy.start(grid, prepared.arrays, evaluate_fn=prepared.evaluate)
-            status, reason = prepared.strategy.outcome()
-        except Exception as error:
-            reason = str(error) if isinstance(error, FlDpError) else f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            leave(out, prepared, record, private, status, reason)
-        if status == "failed":
-            raise FederationError(reason)
-        record.forget()
-        assert prepared is not None
-        if prepared.strategy.reports:
-            on_model(state_arrays(prepared.model))  # the one that was saved
 
 
 def _log_to_stderr() -> None:

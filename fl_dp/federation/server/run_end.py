@@ -5,12 +5,13 @@ The summary is written last; when it is there, all files are complete.
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from fl_dp.config.run_settings import BEST, LAST
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server.prepare import PreparedRun
 from fl_dp.federation.server.report import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs
@@ -21,10 +22,8 @@ from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versio
 from fl_dp.reporting.reports import RunStatus, Summary
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.statements import MOST_CHARACTERS, Statement
+from fl_dp.tasks.description import describe
 from fl_dp.weights_digest import weights_digest
-
-if TYPE_CHECKING:
-    from fl_dp.federation.server.prepare import PreparedRun
 
 logger = logging.getLogger("fl_dp")
 
@@ -33,7 +32,7 @@ Said = Mapping[int, tuple[str, str]]  # by node: a statement's text, and the sig
 
 def leave(
     out: RunResults,
-    prepared: "PreparedRun | None",
+    prepared: PreparedRun | None,
     record: RunRecord,
     private: bool,
     status: RunStatus,
@@ -80,10 +79,8 @@ def leave(
         record.disk_room.release()
 
 
-def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, private: bool) -> str:
+def _save_models(out: RunResults, prepared: PreparedRun, record: RunRecord, private: bool) -> str:
     """Save the models; returns the digest of the run's model."""
-    from fl_dp.tasks.description import describe
-
     assert record.state is not None
     arrays = record.state.arrays
     model, kept = prepared.model, record.kept
@@ -109,7 +106,7 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: MetricRecord) -> dict[str, Any]:
+def _what_was_reached(prepared: PreparedRun, record: RunRecord, values: MetricRecord) -> dict[str, Any]:
     """Fields of the summary. values: metrics of the best model, if that is kept."""
     reporting = prepared.strategy.reporting
     last = reporting.reports[-1] if reporting.reports else None

@@ -5,18 +5,19 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from flwr.app import Array, ArrayRecord
 from flwr.common.constant import SType
 from numpy.lib import format as npy
+from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.schema import some_names
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from fl_dp.training.local_algorithm import personal_names
+from fl_dp.training.trainer import as_arrays, trainable
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,7 +40,7 @@ def specs(arrays: Mapping[str, NDArray]) -> dict[str, ArraySpec]:
     return {name: ArraySpec(array.shape, array.dtype) for name, array in arrays.items()}
 
 
-def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
+def state_arrays(model: nn.Module) -> dict[str, NDArray]:
     """Parameters and buffers by name, each tied parameter only once, under its first name.
 
     After averaging, a second name would still hold the old value and undo the round.
@@ -49,20 +50,15 @@ def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
     return {name: _numpy(tensor) for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
+def shared_specs(model: nn.Module, personal: str) -> dict[str, ArraySpec]:
     """The specs of the trained parameters that leave a client. personal: patterns of those that never do."""
-    from fl_dp.training.local_algorithm import personal_names  # late: they import torch
-    from fl_dp.training.trainer import as_arrays, trainable
-
     all_of_them = specs(as_arrays(trainable(model)))
     own = personal_names(personal, tuple(all_of_them))
     return {name: spec for name, spec in all_of_them.items() if name not in own}
 
 
-def load_arrays(model: "nn.Module", arrays: Mapping[str, NDArray]) -> None:
+def load_arrays(model: nn.Module, arrays: Mapping[str, NDArray]) -> None:
     """Copy `arrays`, complete as from `state_arrays`, into the model."""
-    import torch
-
     # strict=False: the further names of tied parameters are not among the arrays
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()}, strict=False)
 
@@ -145,7 +141,7 @@ def _npy_header(spec: ArraySpec, fortran_order: bool) -> bytes:
     return stream.getvalue()
 
 
-def _numpy(tensor: "Tensor") -> NDArray:
+def _numpy(tensor: Tensor) -> NDArray:
     # copied: the message must not change while the model trains on
     copy: NDArray = tensor.detach().cpu().numpy().copy()
     return copy

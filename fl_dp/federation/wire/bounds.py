@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
+from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.config.client import is_name
 from fl_dp.errors import ConfigError
 from fl_dp.records import (
@@ -84,8 +85,6 @@ def impossible(field: str, expected: str) -> ConfigError:
 
 
 def _check_accountant(name: str) -> None:
-    from fl_dp.accounting.accountant import check_holds_budgets  # late: a client never reads a profile
-
     try:
         check_holds_budgets(name)
     except ConfigError as error:

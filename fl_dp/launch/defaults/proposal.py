@@ -11,8 +11,9 @@ from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
 from fl_dp.launch.defaults import CHOSEN, rule
+from fl_dp.launch.first_checks import check_first
 from fl_dp.launch.forecast import Forecast, forecast_of, takes_every_round
-from fl_dp.launch.preflight import check_budget, check_first, preflight
+from fl_dp.launch.preflight import check_budget, preflight
 from fl_dp.launch.request import RunRequest
 from fl_dp.records import KEEP, RESET, Entry
 from fl_dp.reporting.wording import counted

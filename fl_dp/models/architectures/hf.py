@@ -52,7 +52,7 @@ class TokensToLogits(nn.Module):
 def _config(folder: Path) -> Any:
     require_package("transformers", "model = 'hf:PATH'")
     _text(folder)
-    from transformers import AutoConfig
+    from transformers import AutoConfig  # late: it is optional, and takes seconds
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -68,7 +68,7 @@ def _config(folder: Path) -> Any:
 
 
 def _model(folder: Path, config: Any, form: Form) -> nn.Module:
-    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification  # late: as above
 
     kind: Any = AutoModelForCausalLM if form.targets == "tokens" else AutoModelForSequenceClassification
     if form.targets != "tokens":

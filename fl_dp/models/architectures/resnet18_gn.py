@@ -18,7 +18,7 @@ def resnet18_gn(form: Form) -> nn.Module:
     """
     channels, *sides = expect_image(form, least=32)
     require_package("torchvision", "model = 'resnet18-gn'")
-    from torchvision.models import resnet18  # takes 1.3 s
+    from torchvision.models import resnet18  # late: it is optional, and takes 1.3 s
 
     model: nn.Module = resnet18(
         weights=None, num_classes=form.outputs, norm_layer=lambda width: nn.GroupNorm(32, width)

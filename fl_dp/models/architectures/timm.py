@@ -52,7 +52,7 @@ def timm_model(form: Form, name: str) -> nn.Module:
         )
     channels, height, width = expect_image(form, least=32)
     require_package("timm", f"model = 'timm:{name}'")
-    import timm
+    import timm  # late: it is optional, and takes seconds
 
     options: dict[str, Any] = {}
     if name.startswith(_SIZED):

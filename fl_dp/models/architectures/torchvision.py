@@ -27,7 +27,7 @@ def torchvision_model(form: Form, architecture: str) -> nn.Module:
     raises ModelError; an unsupported shape raises ValueError or what the constructor raises.
     """
     require_package("torchvision", f"model = 'torchvision:{architecture}'")
-    from torchvision import models  # takes 1.3 s
+    from torchvision import models  # late: it is optional, and takes 1.3 s
 
     known = models.list_models(module=models)
     if architecture not in known:

@@ -9,14 +9,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import matplotlib
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Sheet
 
 from fl_dp.clean_text import clean
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 T = TypeVar("T")
 INK, GRID, BACK = "#000001", "#000002", "#000003"  # placeholders for the page's own colours
@@ -72,8 +73,6 @@ class Figure:
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the page's style, whatever the user's own matplotlib settings are."""
-    import matplotlib
-
     with warnings.catch_warnings(), matplotlib.rc_context():
         # the browser draws the text, in any script
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -90,14 +89,12 @@ def new_axes(
     labels: int = 0,
     columns: int = _COLUMNS,
     place: tuple[float, float, float, float] = PLACE,
-) -> "Axes":
+) -> Axes:
     """Empty axes of a new figure, inside `drawing`.
 
     across, up: axis labels; labels: number of legend entries above, in so many columns (`columns_of`).
     place: as `PLACE`.
     """
-    from matplotlib.figure import Figure as Sheet
-
     # fixed margins: a layout that measures all text first takes as long as all the drawing
     top = 0.1 + 0.17 * -(-labels // columns)  # inches
     left, bottom, width, height = place
@@ -140,7 +137,7 @@ def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
     return found if step <= 1 else [*found[:-1:step], found[-1]]
 
 
-def _legend(axes: "Axes") -> None:
+def _legend(axes: Axes) -> None:
     columns = columns_of(axes.get_legend_handles_labels()[1])
     axes.legend(
         loc="lower left",
@@ -154,17 +151,15 @@ def _legend(axes: "Axes") -> None:
     )
 
 
-def framed(axes: "Axes", key: str, title: str, text: str) -> Figure:
+def framed(axes: Axes, key: str, title: str, text: str) -> Figure:
     """The figure of these axes, with a legend if anything has a label; see `Figure`."""
     if axes.get_legend_handles_labels()[1]:
         _legend(axes)
     return Figure(key, title, text, _as_svg(axes, key))
 
 
-def _as_svg(axes: "Axes", key: str) -> Markup:
+def _as_svg(axes: Axes, key: str) -> Markup:
     """The figure of these axes as an element of the page, which names it by its caption and text."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     sheet: Any = axes.figure
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

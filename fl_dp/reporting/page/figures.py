@@ -2,7 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from fl_dp.reporting.page.canvas import (
     GRID,
@@ -10,6 +14,7 @@ from fl_dp.reporting.page.canvas import (
     LINES,
     Figure,
     columns_of,
+    drawing,
     framed,
     new_axes,
     short,
@@ -20,9 +25,6 @@ from fl_dp.reporting.page.numbers import epsilon, measured
 from fl_dp.reporting.page.outcomes import Histogram, Outcomes, Share, outcomes_of
 from fl_dp.reporting.page.read import RunFacts
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _RIGHT = 0.1  # of a figure's width, for a second scale
 _FEW = 20  # clients with a bar each
 _LONGEST, _LONGEST_LABEL = 18, 40  # characters of a name beside the axes, and along one
@@ -32,7 +34,8 @@ _LEFT, _BESIDE = (0.55, 0.48, 1.7, 1.7), (3.0, 0.48, 1.7, 1.7)  # two axes of on
 
 def figures(run: RunFacts) -> list[Figure]:
     """Those of the three that have something to show."""
-    return [one for one in (over_rounds(run), spending(run), answers(run)) if one is not None]
+    with drawing():
+        return [one for one in (over_rounds(run), spending(run), answers(run)) if one is not None]
 
 
 def over_rounds(run: RunFacts) -> Figure | None:
@@ -47,8 +50,6 @@ def over_rounds(run: RunFacts) -> Figure | None:
     lines = [(short(name, _LONGEST_LABEL), points)] * bool(points) + [("epsilon", spent)] * bool(spent)
     if not lines:
         return None
-    from matplotlib.ticker import MaxNLocator
-
     axes = new_axes("round", lines[0][0], len(lines))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     if len(lines) > 1:
@@ -163,8 +164,6 @@ def _ends(found: Share) -> str:
 
 def _confusion(on: str, found: Outcomes) -> Figure:
     """Of each class, a row, the per cent of its records that were predicted as each class."""
-    from matplotlib.patches import Rectangle
-
     names, side = [short(one, _LONGEST) for one in found.classes], len(found.classes)
     left = 0.35 + 0.075 * max(map(len, names))
     axes = new_axes("predicted", "class", place=(left, left, 4.67 - left, min(3.4, max(1.2, 0.34 * side))))

@@ -187,11 +187,9 @@ def site_lines(run: RunFacts) -> tuple[str, ...]:
 
 
 def _figures(run: RunFacts) -> "list[Figure]":
-    from fl_dp.reporting.page.canvas import drawing
-    from fl_dp.reporting.page.figures import figures
+    from fl_dp.reporting.page.figures import figures  # late: matplotlib, which is optional
 
-    with drawing():
-        return figures(run)
+    return figures(run)
 
 
 def _in_css(text: str) -> str:
@@ -201,7 +199,7 @@ def _in_css(text: str) -> str:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: these are optional
     from markupsafe import Markup
 
     made = Environment(

@@ -20,32 +20,27 @@ class _Run:
     """One file for each launch; step numbers continue from the earlier files."""
 
     def __init__(self, file: BinaryIO) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event  # late: TensorBoard is optional
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._file = file
-        self._writer = RecordWriter(file)
+        self._file, self._event, self._writer = file, Event, RecordWriter(file)
 
-    def write(self, event: Any) -> None:
-        self._writer.write(event.SerializeToString())
+    def write(self, **fields: Any) -> None:
+        self._writer.write(self._event(wall_time=time.time(), **fields).SerializeToString())
         self._writer.flush()
 
     def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
-        self.write(Event(wall_time=time.time(), step=server_round, summary=Summary(value=values)))
+        values = [{"tag": name, "simple_value": value} for name, value in numbers.items()]
+        self.write(step=server_round, summary={"value": values})
 
     def close(self) -> None:
         self._file.close()
 
 
 def _open(folder: Path, settings: Mapping[str, Scalar]) -> _Run:
-    from tensorboard.compat.proto.event_pb2 import Event
-
     run = _Run(_new_file(folder))
-    run.write(Event(wall_time=time.time(), file_version=_VERSION))
-    run.write(_text_event("settings", "```\n" + json.dumps(dict(settings), indent=2) + "\n```"))
+    run.write(file_version=_VERSION)
+    run.write(summary=_text("settings", "```\n" + json.dumps(dict(settings), indent=2) + "\n```"))
     return run
 
 
@@ -55,20 +50,11 @@ def _new_file(folder: Path) -> BinaryIO:
     return (folder / f"events.out.tfevents.{number:010d}.fl-dp").open("xb")
 
 
-def _text_event(name: str, text: str) -> Any:
-    """An event that shows a text, as TensorBoard's text plugin reads it."""
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-    plugin = SummaryMetadata.PluginData(plugin_name=_TEXT)
-    value = Summary.Value(
-        tag=f"{name}/text_summary",
-        metadata=SummaryMetadata(plugin_data=plugin),
-        tensor=TensorProto(dtype=DT_STRING, string_val=[text.encode()]),
-    )
-    return Event(wall_time=time.time(), summary=Summary(value=[value]))
+def _text(name: str, text: str) -> dict[str, Any]:
+    """A summary that shows a text, as TensorBoard's text plugin reads it."""
+    tensor = {"dtype": "DT_STRING", "string_val": [text.encode()]}
+    plugin = {"plugin_data": {"plugin_name": _TEXT}}
+    return {"value": [{"tag": f"{name}/text_summary", "metadata": plugin, "tensor": tensor}]}
 
 
 TRACKER = Tracker("tensorboard", _open)

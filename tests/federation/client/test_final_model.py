@@ -16,7 +16,7 @@ from fl_dp.accounting.ledger.hash_chain import head
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client import stating
-from fl_dp.federation.client.app import answer
+from fl_dp.federation.client.answers import answer
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.wire.arrays import declared_specs, encode, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, REFUSAL, STATEMENT

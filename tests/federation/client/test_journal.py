@@ -13,11 +13,9 @@ from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
-from fl_dp.federation.client import app as app_module
-from fl_dp.federation.client import journal
+from fl_dp.federation.client import answers, journal
 from fl_dp.federation.client.journal import NAME, OLDER, Line, append, journal_folder, new_lines, read_journal
 from fl_dp.records import Refusal
-from fl_dp.tasks import records
 
 UNEXPECTED = "an unexpected error; its own log says which"
 TASK = "its task cannot be used; its own log says why"
@@ -78,7 +76,7 @@ def test_a_fault_is_said_to_the_operator_in_more_words_than_to_the_server(
     def broken(config: object) -> None:
         raise error
 
-    monkeypatch.setattr(records, "load_part", broken)
+    monkeypatch.setattr(answers, "load_part", broken)
     assert site.train() == Refusal("failed", told)
     assert (lines_of(site)[-1].event, lines_of(site)[-1].reason) == ("failed", noted or str(error))
 
@@ -101,7 +99,7 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
         raise LedgerError("the disk is gone")
 
     refusal = Refusal("failed", UNEXPECTED)
-    monkeypatch.setattr(app_module, "play", lambda *given: refusal)
+    monkeypatch.setattr(answers, "play", lambda *given: refusal)
     monkeypatch.setattr(Ledger, "spent", spent)
     assert site.train() == refusal
     assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)

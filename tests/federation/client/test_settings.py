@@ -4,7 +4,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fl_dp.errors import FlDpError
-from fl_dp.federation.client.app import own_settings
+from fl_dp.federation.client.answers import own_settings
 
 
 def settings_of(**node_config):

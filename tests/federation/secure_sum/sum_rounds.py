@@ -10,7 +10,7 @@ from flwr.app import Context, Error, Message, MessageType, RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.app import answer
+from fl_dp.federation.client.answers import answer
 from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid

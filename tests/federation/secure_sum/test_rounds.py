@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client import lost_rounds, own_training
-from fl_dp.federation.client.app import answer, train_round
+from fl_dp.federation.client.answers import answer, train_round
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid

@@ -6,7 +6,8 @@ import numpy as np
 from flwr.app import Context, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.app import app, run_federation
+from fl_dp.federation.server.app import app
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 

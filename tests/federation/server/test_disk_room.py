@@ -9,7 +9,7 @@ from federation.server import short_run
 
 from fl_dp.errors import LaunchError
 from fl_dp.federation.server import run_record
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.server.run_record import FILE, DiskRoom
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.reporting.run_results import RunResults

@@ -1,6 +1,5 @@
 """A server that was killed goes on from its folder alone, as Flower's processes do."""
 
-import importlib
 import json
 from functools import partial
 
@@ -10,8 +9,9 @@ from federation.server import short_run
 from federation.server.short_run import Killed, two
 
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server import run as server_run
 from fl_dp.federation.server import run_record
-from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.state import STATE, RunState, read_state, write_state
 from fl_dp.reporting.reports import INTERRUPTED
@@ -19,9 +19,7 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.verify.check import Evidence, Outcome, checked
 
-# `fl_dp.federation.server.app` is the module and, within it, Flower's app
-server = importlib.import_module("fl_dp.federation.server.app")
-leave = server.leave
+leave = server_run.leave
 
 
 serve = partial(short_run.serve, rounds=4)
@@ -46,7 +44,7 @@ def killed_after(monkeypatch):
             append(self, line)
 
         monkeypatch.setattr(RunResults, "append_round", die)
-        monkeypatch.setattr(server, "leave", lambda *end: dead.pop() if dead else leave(*end))
+        monkeypatch.setattr(server_run, "leave", lambda *end: dead.pop() if dead else leave(*end))
 
     return kill
 

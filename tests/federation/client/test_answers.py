@@ -10,8 +10,8 @@ from federation.client.sites import MODEL, PLAN, Site
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ModelError
+from fl_dp.federation.client import answers
 from fl_dp.records import Entry, Refusal
-from fl_dp.tasks import records
 from fl_dp.training.trainer import as_arrays, trainable
 
 
@@ -52,7 +52,7 @@ def test_words_of_our_own_are_told_and_another_librarys_stay_at_home(
     def broken(config):
         raise error
 
-    monkeypatch.setattr(records, "load_part", broken)
+    monkeypatch.setattr(answers, "load_part", broken)
     site = Site(tmp_path)
     assert site.register() == site.train() == Refusal("failed", words)
     assert str(error) in caplog.text  # the client's own log has the traceback

@@ -199,7 +199,7 @@ def _add_levels(part: NDArray[np.int64], numbers: NDArray[np.int16]) -> None:
             combined = combined.astype(np.int64)
         combined *= FACTOR
         combined += level
-    part += combined
+    part += combined.astype(np.int64, copy=False)  # a sum of two types takes longer than this copy
 
 
 def _last(randomness: Randomness, place: int) -> int:

@@ -110,23 +110,21 @@ def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
     flat = [_in_memory_order(one) for one in sums] or [torch.zeros(0)]
     if len({one.device for one in flat}) > 1:
         flat = [one.cpu() for one in flat]
-    if flat[0].device.type != "cpu":
-        numbers = torch.cat(flat).double()
+    numbers = torch.cat(flat)
+    if numbers.device.type != "cpu":
         # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.
         divisor = torch.tensor(spacing, dtype=torch.float64).to(numbers.device, non_blocking=True)
-        return numbers.div_(divisor).round_().clamp_(-most, most).long()
-    if sum(map(len, flat)) <= CHUNK:  # for a small model calls take longer than their arithmetic
-        flat = [torch.cat(flat)]
-    found = torch.empty(sum(map(len, flat)), dtype=torch.int64)
+        return numbers.double().div_(divisor).round_().clamp_(-most, most).long()
+    found = torch.empty(len(numbers), dtype=torch.int64)
 
-    def round_to(multiples: NDArray[Any], numbers: NDArray[Any]) -> None:
-        exact = np.divide(numbers, spacing, dtype=np.float64)
+    def round_to(multiples: NDArray[Any], part: NDArray[Any]) -> None:
+        exact = multiples.view(np.float64)  # the same memory, which holds first the one and then the other
+        np.divide(part, spacing, out=exact)
         np.rint(exact, out=exact)
         np.clip(exact, -most, most, out=exact)
         multiples[...] = exact
 
-    for multiples, numbers in zip(torch.split(found, [len(one) for one in flat]), flat, strict=True):
-        _by_chunks(round_to, multiples, numbers)
+    _by_chunks(round_to, found, numbers)
     return found
 
 

@@ -119,7 +119,7 @@ def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
 
     def round_to(multiples: NDArray[Any], part: NDArray[Any]) -> None:
         exact = multiples.view(np.float64)  # the same memory, which holds first the one and then the other
-        np.divide(part, spacing, out=exact)
+        np.divide(part, spacing, out=exact, dtype=np.float64)  # else float32 is divided in float32
         np.rint(exact, out=exact)
         np.clip(exact, -most, most, out=exact)
         multiples[...] = exact

@@ -1,6 +1,7 @@
 """Passes that are rounded one by one: what a record moves is covered, and integers add up exactly."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.discrete_gaussian import width
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, add_noise, count_of, multiples_of, numbers_of
-from fl_dp.engine.noise.grid import noise_grid, pass_grid
+from fl_dp.engine.noise.grid import NoiseGrid, noise_grid, pass_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import ConfigError
@@ -94,3 +95,11 @@ def test_multiples_are_the_nearest_ones():
     assert multiples_of([numbers[:1], numbers[1:]], grid).tolist() == [0, -1, 2, 2]
     infinite = multiples_of([torch.tensor([1e300, -1e300])], grid)
     assert int(infinite.abs().max()) <= grid.cut + 2**8, "the cut in float64, whose last bit may be 2^8"
+
+
+def test_a_sum_in_float32_is_divided_and_rounded_in_float64():
+    sums, grid = torch.randn(1000, generator=torch.Generator().manual_seed(0)), NoiseGrid(3e-11, 3, 1.0)
+    expected = [round(Fraction(one) / Fraction(grid.spacing)) for one in sums.tolist()]
+    assert multiples_of([sums], grid).tolist() == expected
+    back = numbers_of(torch.tensor(expected), grid, {"w": sums})["w"]
+    assert back.tolist() == sums.tolist()

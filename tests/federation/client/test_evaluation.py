@@ -214,9 +214,11 @@ def test_the_same_key_never_covers_two_histograms(real_client, monkeypatch):
     """Even if a payment's key were used again on other records: the noise follows from the counts, too."""
     client = real_client(**SHARE)
     sources = []
-    real = gaussian.DiscreteGaussian
+    real = gaussian.add_discrete_gaussian
     monkeypatch.setattr(
-        gaussian, "DiscreteGaussian", lambda levels, source: sources.append(source) or real(levels, source)
+        gaussian,
+        "add_discrete_gaussian",
+        lambda total, levels, source, threads: sources.append(source) or real(total, levels, source, threads),
     )
     ask(client)
     _allow_more(client)

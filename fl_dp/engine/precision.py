@@ -27,16 +27,12 @@ def check_overrides(device: torch.device) -> None:
 
 def precisions() -> dict[str, str]:
     """What PyTorch's settings allow for products, convolutions and recurrent layers, by backend."""
-    cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
-    named: dict[str, Any] = {
-        "cuda.matmul": cuda.matmul,
-        "cudnn.conv": cudnn.conv,
-        "cudnn.rnn": cudnn.rnn,  # type: ignore[attr-defined]
-        "mkldnn.matmul": mkldnn.matmul,
-        "mkldnn.conv": mkldnn.conv,
-        "mkldnn.rnn": mkldnn.rnn,  # type: ignore[attr-defined]
+    parts = {"cuda": ("matmul",), "cudnn": ("conv", "rnn"), "mkldnn": ("matmul", "conv", "rnn")}
+    return {
+        f"{name}.{part}": getattr(getattr(torch.backends, name), part).fp32_precision
+        for name, names in parts.items()
+        for part in names
     }
-    return {name: backend.fp32_precision for name, backend in named.items()}
 
 
 @contextmanager
@@ -51,8 +47,9 @@ def full_precision(device: torch.device) -> Iterator[None]:
     thread that lowers a setting lowers it here, too. Only settings that are lowered are written: by default
     none on CPUs, and on GPUs that of cuDNN's convolutions, for which PyTorch allows TensorFloat-32.
     """
-    mkldnn, cudnn = torch.backends.mkldnn, torch.backends.cudnn
-    backends = (torch.backends.cuda.matmul, mkldnn.matmul, cudnn.conv, mkldnn.conv)  # type: ignore[attr-defined]
+    mkldnn: Any = torch.backends.mkldnn  # PyTorch declares no types of its parts
+    cudnn: Any = torch.backends.cudnn
+    backends = (torch.backends.cuda.matmul, mkldnn.matmul, cudnn.conv, mkldnn.conv)
     lowered = [(b, p) for b in backends if (p := b.fp32_precision) not in ("ieee", "none")]
     autocast = torch.is_autocast_enabled(device.type)
     for backend, _ in lowered:

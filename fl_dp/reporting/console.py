@@ -64,11 +64,15 @@ def round_line(report: RoundReport, rounds: int) -> str:
 
 
 def _counts(report: RoundReport) -> str:
-    """How many clients trained, and the count of every other status that occurred."""
-    states = Counter(client.status for client in report.clients.values())
+    """How many clients trained, and the count of every other status that occurred; of idle clients only those
+    that could not be asked.
+    """
+    clients = report.clients.values()
+    states = Counter(client.status for client in clients)
     told: dict[str, int] = {
         **{name: states[name] for name in CLIENT_STATUSES if name not in ("trained", "idle")},
-        "scaled down": sum(client.scaled < 1.0 for client in report.clients.values()),
+        "left out": sum(client.status == "idle" and client.reason != "" for client in clients),
+        "scaled down": sum(client.scaled < 1.0 for client in clients),
         "soon out of budget": len(report.federation.running_out),
     }
     others = (f", {name} {count:,}" for name, count in told.items() if count)

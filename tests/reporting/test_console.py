@@ -102,6 +102,10 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
             {"clients": {str(i): client(status=status) for i, status in enumerate(STATUSES)}},
             "trained 1, declined 1, failed 2  6.0 s",  # and nothing of who was idle
         ),
+        (
+            {"clients": {"a": client(), "b": client(status="idle", reason="is not there")}},
+            "trained 1, left out 1",
+        ),
         ({"loss": None, "epsilon": math.inf}, "eps inf of 3.00"),
         ({"loss": None}, "loss n/a  trained 2"),
         ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested

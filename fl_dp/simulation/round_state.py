@@ -70,13 +70,20 @@ class RoundState:
         return self._remove_busy()
 
     def next_calls(self) -> list[tuple[int, Call]]:
-        """The calls to make now, each with its actor. An actor gets its next one while it works."""
+        """The calls to make now, each with its actor. An actor gets its next one while it works.
+
+        But none is queued beside an item that is tried alone: if a process ends in its next call, Ray may
+        lose the answer to the one before, and the wrong item would be blamed.
+        """
         found = []
         for ahead in (0, 1):
             for actor, calls in self.actors.items():
-                if len(calls) <= ahead and len(self._waiting) > ahead * len(self.actors):
-                    calls.append(self._waiting.popleft())
-                    found.append((actor, calls[-1]))
+                if len(calls) > ahead or len(self._waiting) <= ahead * len(self.actors):
+                    continue
+                if any(call.alone for call in (*calls, self._waiting[0])) and calls:
+                    continue
+                calls.append(self._waiting.popleft())
+                found.append((actor, calls[-1]))
         return found
 
     def actor_ready(self, actor: int) -> None:

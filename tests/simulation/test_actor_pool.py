@@ -127,6 +127,18 @@ def test_a_client_that_always_ends_its_process_fails_alone(fake_ray):
     assert len(fake_ray.actors) == 2 + 2  # begun once among others, then alone
 
 
+def test_it_also_fails_alone_where_the_answers_before_its_own_are_lost(fake_ray):
+    """A process that ends takes along what it has answered a moment before, to the call in front."""
+    fault = kills("7")
+
+    def before(ref: Any, ended: bool) -> Any:
+        left = [one for one in ref.handle.queue if one is ref or one.state == "waits"]
+        return next(filter(None, (fault(one, ended) for one in left)), None)
+
+    fake_ray.fault = before
+    assert run(pool_of(fake_ray, 2)) == {"7": ENDED}
+
+
 def kills(message: str, error: Any = None) -> Callable[[Any, bool], Any]:
     """A fault: whatever chunk holds that message ends its process, or does what `error` says."""
 

@@ -129,7 +129,7 @@ def test_a_round_of_clients_that_misbehave(two_federations, pool_of):
     last = CLIENTS - 1  # trained last, by itself: what waits behind one that hangs is late with it
     habits = {"1": "ends its process", str(last): "hangs", "8": "raises"}
     pool = pool_of(federation, watched(federation.folder, habits))
-    answers = federation.round(federation.grid(pool), federation.messages(ttl=30.0))
+    answers = federation.round(federation.grid(pool), federation.messages(ttl=45.0))
     assert answers.refused == {
         1: "its process ended while it was trained (killed, or out of memory)",
         8: "an unexpected error; its own log says which",

@@ -150,7 +150,11 @@ def ask(
             yield from new
             del new  # with the arrays that nobody has kept
             waited = time.monotonic() - started
-            if not waiting or is_enough(waiting.values(), waited) or waited >= seconds:
+            if not waiting or is_enough(waiting.values(), waited):
+                break
+            if (
+                looked - started >= seconds
+            ):  # not `waited`: an answer in time is taken, however busy the asker
                 break
             if not has_waited:
                 pause(started)

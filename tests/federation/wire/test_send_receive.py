@@ -107,6 +107,15 @@ def test_all_replies_are_waited_for_until_the_time_is_over() -> None:
     assert time.monotonic() - began >= 0.2
 
 
+def test_an_answer_in_time_is_taken_even_if_the_asker_was_busy_until_later() -> None:
+    """Slow answers one message a pull; it is paid for, and would be lost."""
+    grid, busy = Slow(), []
+    for node, _ in ask(grid, dict(enumerate(asked(grid, 1, 2))), 0.1):
+        busy.append(node)
+        time.sleep(0.11)
+    assert busy == [0, 1]
+
+
 def test_a_message_is_made_as_asked() -> None:
     (message,) = asked(Slow(), 2)
     said = message.metadata

@@ -69,5 +69,5 @@ def _resolvable(entry: Entry) -> Entry:
 
 def in_digits(epsilon: float, digits: int) -> str:
     """Rounded up to so many significant digits: what is printed is never below what was computed."""
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(epsilon))
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))
     return f"{float(rounded):.{digits}g}"

@@ -32,8 +32,8 @@ def approve(
     List the open questions:
       fl-dp approve ~/.local/state/fl-dp/ledger/approvals
     Answer one of them, yes or no:
-      fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a
-      fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be3105b8e62f0c7d4913a --no
+      fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID
+      fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID --no
 
     An answer holds for the whole run, as long as the run asks for the same. Each question says what it costs.
     """

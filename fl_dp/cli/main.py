@@ -94,6 +94,10 @@ class BySection(TyperGroup):
         super().__init__(**settings)
         self.commands = Commands()  # type: ignore[assignment]
 
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """As click, except that a KeyError of the import is raised: it does not mean that there is none."""
+        return self.commands[name] if name in list(self.commands) else None
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for section, rows in SECTIONS.items():
             with formatter.section(section):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from fl_dp.accounting.epsilon import _compute, compute_epsilon, in_digits
@@ -104,7 +105,16 @@ def test_an_unknown_accountant_is_refused():
 
 @pytest.mark.parametrize(
     ("epsilon", "printed"),
-    [(0.0, "0"), (1.5, "1.5"), (2.99170004, "2.9918"), (2.9917, "2.9917"), (math.inf, "inf")],
+    [
+        (0.0, "0"),
+        (1.5, "1.5"),
+        (2.99170004, "2.9918"),
+        (2.9917, "2.9917"),
+        (5e-324, "4.9407e-324"),
+        (99999.5, "1e+05"),
+        (math.inf, "inf"),
+        (np.float64(2.99170004), "2.9918"),  # of an accountant of another package
+    ],
 )
 def test_a_printed_epsilon_is_never_below_the_computed_one(epsilon, printed):
     assert in_digits(epsilon, 5) == printed

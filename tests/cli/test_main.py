@@ -10,6 +10,7 @@ import click
 import pytest
 import typer
 
+from fl_dp.cli import main
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import SECTIONS, app
 from fl_dp.config.run import RunConfig
@@ -157,6 +158,17 @@ def test_only_the_command_that_is_called_is_imported_and_none_for_the_list():
     *lists, keys = [line for line in said.splitlines() if not line.startswith("error")]
     assert (lists, keys) == ([base] * 3, "['fl_dp.cli.common', 'fl_dp.cli.keys', 'fl_dp.cli.main']")
     assert "No such command 'runn'. Did you mean 'run'?" in said
+
+
+def test_a_command_whose_import_fails_is_not_told_as_unknown(monkeypatch):
+    def fail(module):
+        raise KeyError("HOME")
+
+    monkeypatch.setattr(main, "import_module", fail)
+    monkeypatch.setattr(main, "_imported", main._imported.__wrapped__)
+    with pytest.raises(KeyError, match="HOME"):
+        run_command(app, ["keys"])
+    assert run_command(app, ["kezs"]) == ExitCode.USAGE
 
 
 def test_no_command_imports_pytorch_flower_ray_or_pandas_before_it_is_asked_for_more():

@@ -48,7 +48,8 @@ def add_gaussian_noise(
             sums with the same noise, which would reveal their difference.
 
     Returns:
-        Parameter name -> noisy sum, in float32 at least.
+        Parameter name -> noisy sum, in float32 at least. Sums may share memory: clone one that is saved or
+        sent alone.
 
     Raises:
         ConfigError: A multiplier or sensitivity that protects nothing, or a sum over more examples than its

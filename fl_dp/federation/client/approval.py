@@ -137,10 +137,11 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
 def _id(accepted: AcceptedRound) -> str:
     """A hash of the run and all that it asks for, except round number and learning rate, which may vary.
 
-    So long that nobody finds two plans of one hash, to have the harmless one approved.
+    So long that nobody finds two plans of one hash, to have the harmless one approved: with b bits that takes
+    2^(b/2) plans.
     """
     terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
-    return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=32).hexdigest()
 
 
 def _ask(folder: Path, question: Question) -> None:

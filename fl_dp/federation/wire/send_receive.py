@@ -142,19 +142,25 @@ def ask(
     """
     waiting = send(grid, questions)
     started = time.monotonic()
-    while waiting:
-        looked = time.monotonic()
-        new = pull(grid, waiting)
-        has_waited = time.monotonic() - looked >= _A_WAIT
-        yield from new
-        del new  # with the arrays that nobody has kept
-        waited = time.monotonic() - started
-        if not waiting or is_enough(waiting.values(), waited) or waited >= seconds:
-            break
-        if not has_waited:
-            pause(started)
-    if not leave_open:
-        grid.give_up(waiting)
+    try:
+        while waiting:
+            looked = time.monotonic()
+            new = pull(grid, waiting)
+            has_waited = time.monotonic() - looked >= _A_WAIT
+            yield from new
+            del new  # with the arrays that nobody has kept
+            waited = time.monotonic() - started
+            if not waiting or is_enough(waiting.values(), waited):
+                break
+            if (
+                looked - started >= seconds
+            ):  # not `waited`: an answer in time is taken, however busy the asker
+                break
+            if not has_waited:
+                pause(started)
+    finally:  # also if the asker takes no more: who then reads its question would pay for nothing
+        if not leave_open:
+            grid.give_up(waiting)
 
 
 def send(grid: BaseGrid, questions: Mapping[Key, Message]) -> dict[str, Key]:

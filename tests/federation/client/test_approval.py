@@ -77,9 +77,9 @@ def test_yes_holds_for_the_run_and_for_nothing_else(site: Asked) -> None:
 
 
 def test_no_server_can_find_two_plans_of_one_id(site: Asked) -> None:
-    """Of 64 bits it could, by 2^32 names of a run: one is approved, and the other trained."""
+    """Of 64 bits by 2^32 names of a run, of 128 by 2^64: one is approved, and the other trained."""
     site.question()
-    assert len(bytes.fromhex(site.say(yes=True))) >= 16
+    assert len(bytes.fromhex(site.say(yes=True))) >= 32
 
 
 def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:

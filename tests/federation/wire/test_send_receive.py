@@ -46,6 +46,17 @@ def test_what_is_not_answered_in_time_is_given_up_also_through_a_grid_that_only_
     assert given_up == ([] if left else [asked[2].metadata.message_id])
 
 
+def test_who_takes_no_more_answers_gives_the_others_up(fakes):
+    """As one who fails while it takes an answer: a site that reads its question now would pay for nothing."""
+    grid, given_up = fakes.Grid({1: echo, 2: lambda message: None}), []
+    grid.give_up, sent = given_up.extend, questions(1, 2)
+    answers = ask(grid, sent, 60)
+    assert next(answers)[0] == 1
+    with pytest.raises(ZeroDivisionError):
+        answers.throw(ZeroDivisionError)
+    assert given_up == [sent[2].metadata.message_id]
+
+
 def test_a_second_answer_and_one_to_nothing_are_dropped(fakes, caplog):
     class Chatty(fakes.Grid):
         def pull_messages(self, message_ids):
@@ -94,6 +105,15 @@ def test_all_replies_are_waited_for_until_the_time_is_over() -> None:
     replies = Slow().send_and_receive(asked(Slow(), 1, 9), timeout=0.2)
     assert [one.metadata.src_node_id for one in replies] == [1]
     assert time.monotonic() - began >= 0.2
+
+
+def test_an_answer_in_time_is_taken_even_if_the_asker_was_busy_until_later() -> None:
+    """Slow answers one message a pull; it is paid for, and would be lost."""
+    grid, busy = Slow(), []
+    for node, _ in ask(grid, dict(enumerate(asked(grid, 1, 2))), 0.1):
+        busy.append(node)
+        time.sleep(0.11)
+    assert busy == [0, 1]
 
 
 def test_a_message_is_made_as_asked() -> None:

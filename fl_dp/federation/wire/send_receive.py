@@ -150,11 +150,8 @@ def ask(
             yield from new
             del new  # with the arrays that nobody has kept
             waited = time.monotonic() - started
-            if not waiting or is_enough(waiting.values(), waited):
-                break
-            if (
-                looked - started >= seconds
-            ):  # not `waited`: an answer in time is taken, however busy the asker
+            # by when it looked, not by now: an answer in time is taken, however busy the asker
+            if not waiting or is_enough(waiting.values(), waited) or looked - started >= seconds:
                 break
             if not has_waited:
                 pause(started)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from federation.secure_sum.attempts import Played, head
 
-from fl_dp.engine.noise.discrete_gaussian import add_discrete_gaussian
+from fl_dp.engine.noise.discrete_gaussian import DiscreteGaussian
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 
@@ -34,9 +34,7 @@ def noisy(clients: int, dropouts: int, colluders: int) -> tuple[Played, np.ndarr
             share_deviation=grid.deviation,
         )
     )
-    noise = [np.zeros(NUMBERS, np.int64) for _ in range(clients)]
-    for one in noise:
-        add_discrete_gaussian(one, grid.levels, Randomness.system())
+    noise = [DiscreteGaussian(grid.levels, Randomness.system()).take(NUMBERS) for _ in range(clients)]
     clean = [np.rint(one / 2.0**60 * BOUND / grid.spacing).astype(np.int64) for one in played.integers]
     played.integers = [one + other for one, other in zip(clean, noise, strict=True)]
     return played, np.array(clean), noise

@@ -27,7 +27,7 @@ _PRIME, _CLAMP = (1 << 130) - 5, 0x0FFFFFFC_0FFFFFFC_0FFFFFFC_0FFFFFFF
 
 
 def add_noise(multiples: Tensor, levels: int, source: Randomness, digests: Randomness | None) -> None:
-    """Add to (d,) int64 multiples, in place, what `add_discrete_gaussian` does on the host.
+    """Add to (d,) int64 multiples, in place, what `DiscreteGaussian(levels, ...)` draws on the host.
 
     digests: the source of the key of a digest of the multiples, which keys the noise as
     `Randomness.keyed_by` does; without one the source itself is used. Raises ConfigError for more numbers
@@ -135,7 +135,7 @@ def drawn(lookups: int, start: int, key: Tensor, used: Tensor) -> tuple[Tensor, 
 
 
 def _add_levels(multiples: Tensor, numbers: Tensor, levels: int) -> None:
-    """Combine each number of its levels, which lie as on the host: CHUNK by CHUNK, level by level."""
+    """Combine each number of its levels, which lie as `DiscreteGaussian.take` draws them, CHUNK by CHUNK."""
     whole = len(multiples) // CHUNK * CHUNK
     for start, stop, width in ((0, whole, CHUNK), (whole, len(multiples), len(multiples) - whole)):
         if start < stop:

@@ -26,12 +26,8 @@ the result is the same as with all 128 bits.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -53,7 +49,6 @@ _FIXED = 320  # fractional bits while it is computed
 _SMALLEST = 150  # probabilities below 2^-150 of the largest one are taken as zero
 _FIRST = 16  # bits that are drawn for every number
 _OPEN = np.iinfo(np.int16).min  # marks table entries for which the first bits do not decide
-_CHUNKS_EACH, _GROUP = 4, 64  # chunks that pay for a thread; chunks whose bits are in memory at a time
 _AT_ONCE = 1 << 14  # lookups: NumPy makes eight bytes of each index, which stay in the cache
 
 
@@ -116,19 +111,20 @@ class CumulativeTable:
         below = np.append(self._below, len(self._thresholds)).astype(np.int32)
         return self._first, below, high, low
 
-    def look_up(self, bits: NDArray[np.uint16]) -> tuple[NDArray[np.int16], NDArray[np.intp]]:
-        """(n,) numbers by their first bits, and the places of those that need further bits."""
-        numbers = np.empty(len(bits), np.int16)
-        for start in range(0, len(bits), _AT_ONCE):
+    def draw(self, count: int, streams: "Streams") -> NDArray[np.int16]:
+        """(count,) numbers."""
+        bits = streams.first.words(count, np.uint16)
+        numbers = np.empty(count, np.int16)
+        for start in range(0, count, _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             self._first.take(bits[part], mode="clip", out=numbers[part])
-        return numbers, (numbers == _OPEN).nonzero()[0]
+        (undecided,) = (numbers == _OPEN).nonzero()
+        if len(undecided):
+            numbers[undecided] = self._by_more_bits(bits.take(undecided), streams)
+        return numbers
 
-    def decide(
-        self, first: NDArray[np.uint16], further: NDArray[np.uint64], last: Callable[[int], int]
-    ) -> NDArray[np.int64]:
-        """(n,) numbers by first and further bits. last: 64 more, where these are a threshold's."""
-        bits = further >> np.uint64(_FIRST)
+    def _by_more_bits(self, first: NDArray[np.uint16], streams: "Streams") -> NDArray[np.int64]:
+        bits = streams.further(len(first)) >> np.uint64(_FIRST)
         bits |= first.astype(np.uint64) << np.uint64(64 - _FIRST)
         below = self._below.take(first).astype(np.intp)
         below += self._high.take(below, mode="clip") < bits
@@ -136,10 +132,30 @@ class CumulativeTable:
         below[several] = np.searchsorted(self._high, bits[several], side="left")
         same = self._high.take(below, mode="clip") == bits
         for place in same.nonzero()[0]:  # once in 2^50 numbers
-            whole = int(bits[place]) << 64 | last(int(place))
+            rest = streams.last(streams.used - len(bits) + int(place))
+            whole = int(bits[place]) << 64 | rest
             while below[place] < len(self._thresholds) and self._thresholds[below[place]] <= whole:
                 below[place] += 1
         return below + self.least
+
+
+class Streams:
+    """The sources of first, further and last bits: three streams of one Randomness."""
+
+    def __init__(self, randomness: Randomness) -> None:
+        self.first, self._more = randomness.stream(0), randomness.stream(1)
+        self.used = 0  # words of further bits
+        self._randomness = randomness
+
+    def further(self, count: int) -> NDArray[np.uint64]:
+        """(count,) words for those that the first bits do not decide."""
+        self.used += count
+        return self._more.words(count, np.uint64)
+
+    def last(self, place: int) -> int:
+        """The last bits beside word `place` of the further ones."""
+        block, word = divmod(place, BLOCK // 8)
+        return int(self._randomness.stream(2, block).words(word + 1, np.uint64)[word])
 
 
 @lru_cache(maxsize=8)
@@ -148,61 +164,19 @@ def table(width: int) -> CumulativeTable:
     return CumulativeTable(width)
 
 
-@contextmanager
-def mapping(threads: int, chunks: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """`map` over so many chunks: on threads of its own if that many chunks pay for starting them."""
-    threads = min(threads, chunks // _CHUNKS_EACH)
-    if threads < 2:
-        yield map
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield pool.map
+class DiscreteGaussian:
+    """Independent numbers of `width(levels)` from one source, which is used for nothing else."""
 
+    def __init__(self, levels: int, randomness: Randomness) -> None:
+        self._levels, self._base, self._streams = levels, table(BASE_WIDTH), Streams(randomness)
 
-def add_discrete_gaussian(
-    total: NDArray[np.int64], levels: int, randomness: Randomness, threads: int = 1
-) -> None:
-    """Add an independent number of `width(levels)` to each of (d,) integers, in place.
-
-    randomness: used for nothing else; streams 0, 1 and 2 are first, further and last bits. The numbers are
-    the same with any number of threads: a chunk's place in the streams follows from the chunks before it.
-    """
-    base, further, used = table(BASE_WIDTH), randomness.stream(1), 0
-    parts = [total[start : start + CHUNK] for start in range(0, len(total), CHUNK)]
-
-    def look_up(place: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        first_block = 2 * levels * CHUNK * place // BLOCK
-        bits = randomness.stream(0, first_block).words(levels * len(parts[place]), np.uint16)
-        numbers, undecided = base.look_up(bits)
-        return numbers, undecided, bits.take(undecided)
-
-    def add(part: NDArray[Any], found: tuple[NDArray[Any], ...], more: NDArray[Any], before: int) -> None:
-        numbers, undecided, bits = found
-        numbers[undecided] = base.decide(bits, more, lambda place: _last(randomness, before + place))
-        _add_levels(part, numbers.reshape(levels, len(part)))
-
-    with mapping(threads, len(parts)) as each:
-        for start in range(0, len(parts), _GROUP):
-            some = parts[start : start + _GROUP]
-            found = list(each(look_up, range(start, start + len(some))))
-            counts = [len(undecided) for _, undecided, _ in found]
-            more = [further.words(count, np.uint64) for count in counts]
-            list(each(add, some, found, more, accumulate([used, *counts[:-1]])))
-            used += sum(counts)
-
-
-def _add_levels(part: NDArray[np.int64], numbers: NDArray[np.int16]) -> None:
-    """numbers: (levels, n)."""
-    combined: NDArray[Any] = numbers[0].astype(np.int32)
-    for place, level in enumerate(numbers[1:], start=1):
-        if place == _NARROW:
-            combined = combined.astype(np.int64)
-        combined *= FACTOR
-        combined += level
-    part += combined.astype(np.int64, copy=False)  # a sum of two types takes longer than this copy
-
-
-def _last(randomness: Randomness, place: int) -> int:
-    """The last bits beside word `place` of the further ones."""
-    block, word = divmod(place, BLOCK // 8)
-    return int(randomness.stream(2, block).words(word + 1, np.uint64)[word])
+    def take(self, count: int) -> NDArray[np.int64]:
+        """(count,) new numbers, which the caller may overwrite; CHUNK at a time is the fastest."""
+        numbers = self._base.draw(self._levels * count, self._streams).reshape(self._levels, count)
+        total: NDArray[Any] = numbers[0].astype(np.int32)
+        for place, level in enumerate(numbers[1:], start=1):
+            if place == _NARROW:
+                total = total.astype(np.int64)
+            total *= FACTOR
+            total += level
+        return total.astype(np.int64, copy=False)

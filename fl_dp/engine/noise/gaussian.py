@@ -5,18 +5,17 @@ to these (`add_noise`), and they become numbers again (`numbers_of`). A CPU and 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.gradients.lengths import in_type, wide_type
-from fl_dp.engine.noise.discrete_gaussian import CHUNK, add_discrete_gaussian, mapping
+from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
 from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
@@ -48,8 +47,7 @@ def add_gaussian_noise(
             sums with the same noise, which would reveal their difference.
 
     Returns:
-        Parameter name -> noisy sum, in float32 at least. Sums may share memory: clone one that is saved or
-        sent alone.
+        Parameter name -> noisy sum, in float32 at least.
 
     Raises:
         ConfigError: A multiplier or sensitivity that protects nothing, or a sum over more examples than its
@@ -111,21 +109,19 @@ def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
     flat = [_in_memory_order(one) for one in sums] or [torch.zeros(0)]
     if len({one.device for one in flat}) > 1:
         flat = [one.cpu() for one in flat]
-    numbers = torch.cat(flat)
-    if numbers.device.type != "cpu":
+    numbers = (torch.cat(flat) if len(flat) > 1 else flat[0].clone()).double()
+    found = numbers.view(torch.int64)  # the same memory, which holds first the one and then the other
+    if found.device.type != "cpu":
         # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.
-        divisor = torch.tensor(spacing, dtype=torch.float64).to(numbers.device, non_blocking=True)
-        return numbers.double().div_(divisor).round_().clamp_(-most, most).long()
-    found = torch.empty(len(numbers), dtype=torch.int64)
-
-    def round_to(multiples: NDArray[Any], part: NDArray[Any]) -> None:
-        exact = multiples.view(np.float64)  # the same memory, which holds first the one and then the other
-        np.divide(part, spacing, out=exact, dtype=np.float64)  # else float32 is divided in float32
-        np.rint(exact, out=exact)
-        np.clip(exact, -most, most, out=exact)
-        multiples[...] = exact
-
-    _by_chunks(round_to, found, numbers)
+        divisor = torch.tensor(spacing, dtype=torch.float64).to(found.device, non_blocking=True)
+        return found.copy_(numbers.div_(divisor).round_().clamp_(-most, most).long())
+    # By NumPy: for a small model PyTorch's calls take longer than their arithmetic.
+    for start in range(0, len(found), CHUNK):  # a chunk stays in the cache
+        part = numbers.numpy()[start : start + CHUNK]
+        np.divide(part, spacing, out=part)
+        np.rint(part, out=part)
+        np.clip(part, -most, most, out=part)
+        found.numpy()[start : start + CHUNK] = part
     return found
 
 
@@ -144,9 +140,11 @@ def add_noise(total: Tensor, grid: NoiseGrid, source: Randomness | Literal["secu
         device.add_noise(total, grid.levels, keyed, digests)
         return
     host = total.cpu()
-    if digests:
-        keyed = keyed.keyed_by(digests.digest(host.numpy()))
-    add_discrete_gaussian(host.numpy(), grid.levels, keyed, torch.get_num_threads())
+    noise = DiscreteGaussian(grid.levels, keyed.keyed_by(digests.digest(host.numpy())) if digests else keyed)
+    array = host.numpy()
+    for start in range(0, len(array), CHUNK):
+        part = array[start : start + CHUNK]
+        part += noise.take(len(part))
     if host is not total:
         total.copy_(host)
 
@@ -155,26 +153,15 @@ def numbers_of(total: Tensor, grid: NoiseGrid, like: Mapping[str, Tensor]) -> di
     """The multiples as numbers, in the types, shapes and memory orders of `like`, on its devices; `like` is
     dense.
     """
-    types = {one.dtype.to_real() for one in like.values()}
-    numbers = torch.empty_like(total, dtype=torch.float32 if types == {torch.float32} else torch.float64)
+    numbers = torch.empty_like(total, dtype=torch.float64)
     if total.device.type == "cpu":
-
-        def spread(part: NDArray[Any], multiples: NDArray[Any]) -> None:
-            np.multiply(multiples, grid.spacing, out=part, casting="same_kind")  # rounded once, from float64
-
-        _by_chunks(spread, numbers, total)
+        for start in range(0, len(total), CHUNK):
+            part = slice(start, start + CHUNK)
+            np.multiply(total.numpy()[part], grid.spacing, out=numbers.numpy()[part])
     else:
         numbers.copy_(total.double().mul_(grid.spacing))
     parts = torch.split(numbers, [count_of([one]) for one in like.values()])
     return {name: _shaped(part, one) for (name, one), part in zip(like.items(), parts, strict=True)}
-
-
-def _by_chunks(work: Callable[[NDArray[Any], NDArray[Any]], None], out: Tensor, given: Tensor) -> None:
-    """Fill a tensor from another on the CPU, in parts that stay in the cache; PyTorch's number of threads."""
-    starts = range(0, len(out), CHUNK)
-    parts = ([one.numpy()[start : start + CHUNK] for start in starts] for one in (out, given))
-    with mapping(torch.get_num_threads(), len(starts)) as each:
-        list(each(work, *parts))
 
 
 def _shaped(numbers: Tensor, like: Tensor) -> Tensor:

@@ -149,7 +149,7 @@ def look_up(
     steps: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """The number of each lookup, as `CumulativeTable.look_up` and `decide`.
+    """The number of each lookup, as `CumulativeTable.draw`.
 
     bits: 16 of each. further: words of stream 1 from block used // 8 on; those beyond `room` are computed
     here. offsets[program]: how many lookups before it are open; used: how many before `bits`.

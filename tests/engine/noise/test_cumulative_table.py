@@ -7,20 +7,37 @@ import mpmath
 import numpy as np
 import pytest
 
-from fl_dp.engine.noise.discrete_gaussian import CumulativeTable, probabilities
+from fl_dp.engine.noise.discrete_gaussian import CumulativeTable, Streams, probabilities
 from fl_dp.engine.noise.randomness import Randomness
 
 ONE = 1 << 128
 
 
-def drawn(table, numbers):
-    """The numbers that uniform ones of 128 bits give; further bits only where they are needed."""
-    first = np.array([number >> 112 for number in numbers], np.uint16)
-    further = np.array([(number >> 64 & ((1 << 48) - 1)) << 16 for number in numbers], np.uint64)
-    found, undecided = table.look_up(first)
-    last = [numbers[place] & ((1 << 64) - 1) for place in undecided]
-    found[undecided] = table.decide(first[undecided], further[undecided], last.__getitem__)
-    return found
+class Given:
+    """A stream that hands out what it is given."""
+
+    def __init__(self, words):
+        self._words = list(words)
+
+    def words(self, count, dtype):
+        taken, self._words = self._words[:count], self._words[count:]
+        assert len(taken) == count
+        return np.array(taken, dtype)
+
+
+class GivenStreams:
+    def __init__(self, numbers):
+        """numbers: uniform ones of 128 bits, whose parts are handed out as they are asked for."""
+        self.first = Given([number >> 112 for number in numbers])
+        self._more = Given([(number >> 64 & ((1 << 48) - 1)) << 16 for number in numbers])
+        self._last, self.used = [number & ((1 << 64) - 1) for number in numbers], 0
+
+    def further(self, count):
+        self.used += count
+        return self._more.words(count, np.uint64)
+
+    def last(self, place):
+        return self._last[place]
 
 
 def _exact_thresholds(width):
@@ -67,9 +84,9 @@ def test_every_uniform_number_gives_what_the_distribution_function_says(width):
     numbers += [int(rng.integers(2**62)) << 66 | int(rng.integers(2**62)) for _ in range(500)]
     for number in numbers:
         expected = bisect_right(thresholds, number) + table.least
-        (found,) = drawn(table, [number])
+        (found,) = table.draw(1, GivenStreams([number]))
         assert found == expected, hex(number)
-    ends = drawn(table, [0, ONE - 1])
+    ends = [int(table.draw(1, GivenStreams([number]))[0]) for number in (0, ONE - 1)]
     assert ends[0] < -12 * width < 12 * width < ends[1]  # far in the tails
 
 
@@ -78,8 +95,7 @@ def test_the_numbers_drawn_have_the_probabilities(width):
     """Chi-square at 1 in 10^7, over all numbers that are expected at least ten times."""
     count = 200_000
     table = CumulativeTable(width)
-    halves = Randomness(bytes(range(32))).stream().words(2 * count, np.uint64).tolist()
-    found = drawn(table, [high << 64 | low for high, low in zip(halves[::2], halves[1::2], strict=True)])
+    found = table.draw(count, Streams(Randomness(bytes(range(32)))))
     weights = np.array([math.exp(-(x**2) / (2 * width**2)) for x in range(-12 * width, 12 * width + 1)])
     expected = count * weights / weights.sum()
     seen = np.bincount(found.astype(int) + 12 * width, minlength=len(expected))
@@ -91,4 +107,29 @@ def test_the_numbers_drawn_have_the_probabilities(width):
 
 
 def test_no_numbers():
-    assert len(drawn(CumulativeTable(2), [])) == 0
+    assert len(CumulativeTable(2).draw(0, Streams(Randomness(bytes(32))))) == 0
+
+
+def test_first_further_and_last_bits_are_of_three_streams():
+    source = Randomness(bytes(range(32)))
+    streams = Streams(source)
+    further = [*streams.further(30), *streams.further(10)]
+    found = [
+        streams.first.words(40, np.uint64).tolist(),
+        further,
+        [streams.last(place) for place in range(40)],
+    ]
+    assert found == [source.stream(number).words(40, np.uint64).tolist() for number in range(3)]
+    assert len(set(map(tuple, found))) == 3
+    assert streams.used == 40
+
+
+def test_last_bits_belong_to_the_place_of_the_further_ones():
+    """Numbers at thresholds, where all 128 bits count, drawn at once and after others."""
+    table = CumulativeTable(282)
+    at = [table._thresholds[place] - place % 2 for place in range(900, 1500)]
+    numbers = [number for number in at if table._first[number >> 112] == np.iinfo(np.int16).min]
+    assert len(numbers) > 500
+    streams = GivenStreams(numbers)
+    found = [*table.draw(200, streams), *table.draw(len(numbers) - 200, streams)]
+    assert found == [bisect_right(table._thresholds, number) + table.least for number in numbers]

@@ -15,7 +15,7 @@ import torch
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise import gaussian
-from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, add_discrete_gaussian, table
+from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, DiscreteGaussian, table
 from fl_dp.engine.noise.grid import NoiseGrid
 from fl_dp.engine.noise.randomness import BLOCK, Randomness
 from fl_dp.errors import ConfigError
@@ -56,9 +56,8 @@ def _integers(count, seed=0, most=2**62):
 
 
 def _drawn(levels, source, count):
-    total = np.zeros(count, np.int64)
-    add_discrete_gaussian(total, levels, source)
-    return total
+    noise = DiscreteGaussian(levels, source)
+    return np.concatenate([noise.take(min(CHUNK, count - start)) for start in range(0, count, CHUNK)])
 
 
 @here

@@ -1,27 +1,24 @@
 """Sums of small discrete Gaussians are a large one."""
 
 import math
-import random
-from bisect import bisect_right
-from itertools import islice
-from types import SimpleNamespace
 
 import mpmath
 import numpy as np
 import pytest
 
 from fl_dp.engine.noise import discrete_gaussian as module
-from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, FACTOR, add_discrete_gaussian, width
-from fl_dp.engine.noise.randomness import BLOCK, Randomness
+from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, FACTOR, DiscreteGaussian, width
+from fl_dp.engine.noise.randomness import Randomness
 
-OPEN = np.iinfo(np.int16).min
 SOURCE = Randomness(bytes(range(32)))
 
 
-def _drawn(count, levels=3, source=SOURCE, threads=1):
-    total = np.zeros(count, np.int64)
-    add_discrete_gaussian(total, levels, source, threads)
-    return total
+def _drawn(count, levels=3):
+    numbers, draws = [], DiscreteGaussian(levels, SOURCE)
+    while count:
+        numbers.append(draws.take(min(count, CHUNK)))
+        count -= len(numbers[-1])
+    return np.concatenate(numbers)
 
 
 @pytest.mark.parametrize("levels", [3, 4, 6])
@@ -75,49 +72,7 @@ def test_the_largest_numbers_are_far_below_what_an_integer_holds():
     assert largest < 2**62
 
 
-class Given:
-    """A Randomness whose three streams are these words."""
-
-    def __init__(self, *streams):
-        self._streams = streams
-
-    def stream(self, number, block=0):
-        left = iter(self._streams[number][block * BLOCK // self._streams[number].itemsize :])
-        return SimpleNamespace(words=lambda count, dtype: np.array(list(islice(left, count)), dtype))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_each_number_is_what_its_128_bits_say(monkeypatch, threads):
-    """Bits at thresholds, where all 128 count, over many chunks: each has its own place in three streams."""
-    monkeypatch.setattr(module, "CHUNK", 64)
-    monkeypatch.setattr(module, "_CHUNKS_EACH", 1)
-    monkeypatch.setattr(module, "_GROUP", 4)
-    table = module.table(BASE_WIDTH)
-    bits = [table._thresholds[place] - place % 2 for place in range(900, 1500)]
-    middle = len(table._thresholds) // 2
-    bits += [table._thresholds[place] + (9 << 112) for place in range(middle, middle + 300)]  # 16 bits decide
-    random.Random(0).shuffle(bits)
-    first = np.array([one >> 112 for one in bits], np.uint16)
-    wide = [one for one, open_ in zip(bits, table.look_up(first)[0] == OPEN, strict=True) if open_]
-    assert len(wide) == 600
-    further = np.array([(one >> 64 & (1 << 48) - 1) << 16 for one in wide], np.uint64)
-    last = np.array([one & (1 << 64) - 1 for one in wide], np.uint64)
-    found = _drawn(len(bits), 1, Given(first, further, last), threads)
-    assert found.tolist() == [bisect_right(table._thresholds, one) + table.least for one in bits]
-
-
-def test_the_numbers_are_the_same_on_any_number_of_threads():
-    one = _drawn(9 * CHUNK + 5)
-    for threads in (2, 3):
-        np.testing.assert_array_equal(_drawn(len(one), threads=threads), one)
-
-
 def test_numbers_are_never_given_twice():
-    numbers = _drawn(3 * CHUNK + 7)
-    assert len(np.unique(numbers)) > 0.98 * len(numbers)
-
-
-def test_a_failure_on_a_thread_is_one_of_the_caller(monkeypatch):
-    monkeypatch.setattr(module, "_add_levels", lambda part, numbers: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        _drawn(9 * CHUNK, threads=2)
+    draws = DiscreteGaussian(3, SOURCE)
+    taken = [draws.take(count) for count in (5, 2000, 5, 1000, 30, CHUNK, 7)]
+    assert len(np.unique(np.concatenate(taken))) > 0.99 * sum(map(len, taken))

@@ -214,11 +214,9 @@ def test_the_same_key_never_covers_two_histograms(real_client, monkeypatch):
     """Even if a payment's key were used again on other records: the noise follows from the counts, too."""
     client = real_client(**SHARE)
     sources = []
-    real = gaussian.add_discrete_gaussian
+    real = gaussian.DiscreteGaussian
     monkeypatch.setattr(
-        gaussian,
-        "add_discrete_gaussian",
-        lambda total, levels, source, threads: sources.append(source) or real(total, levels, source, threads),
+        gaussian, "DiscreteGaussian", lambda levels, source: sources.append(source) or real(levels, source)
     )
     ask(client)
     _allow_more(client)

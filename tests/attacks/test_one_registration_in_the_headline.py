@@ -65,7 +65,9 @@ def heads(folder):
     told = []
     for line in lines:
         report = read_round(json.dumps({**line, "seconds": 1.0}), "line")
-        told.append((line["epsilon"], line["delta"], line["federation"], console.of(report, 3)))
+        # who trained and who was left out is the round's, and the liar was left out of it
+        said = console.of(report, 3).partition("trained")[0].split()
+        told.append((line["epsilon"], line["delta"], line["federation"], said))
         told.append({name: value for name, value in numbers_of(report).items() if name.startswith("privacy")})
     told.append([summary[key] for key in ("epsilon", "delta", "federation", "planned_epsilon")])
     with pytest.MonkeyPatch.context() as without:

@@ -242,8 +242,8 @@ def masks(rank: int) -> list[float]:
 def draw_too_many(rank: int) -> tuple[str | None, int]:
     """A step of more records than were foreseen."""
     training = Training()
-    training.engine._most = 5
     training.attach()
+    training.engine._ranks._most = 5
     return refused(lambda: training.steps(1)), training.engine.steps
 
 

@@ -179,7 +179,7 @@ OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
 # Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
 # Sites with different numbers do not train together, and a round is not repeated under another number.
-NUMERICS = 5
+NUMERICS = 6
 
 # Increased with every change of what messages hold: records, fields, stages. A server takes no site with
 # another number, before anybody pays. 0: sites of before there was a number.

@@ -1,8 +1,7 @@
 """The sum over examples of clipped gradients, with the bound on what one example can add to it."""
 
 import functools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,12 +10,12 @@ from torch import Tensor
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
-from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.kept import Kept, host_reads
 from fl_dp.engine.gradients.lengths import in_type, wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import add_to, long_type, round_up
-from fl_dp.engine.sum_error import MOST_IN_FLOAT32, float32_rows
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, ORDERED_ERROR, additions, sum_error
 from fl_dp.errors import ConfigError, ModelError
 
 ABADI = Abadi()
@@ -28,7 +27,7 @@ class ClippedSum:
     """Sum of per-example gradients, each scaled to length `sensitivity` at most.
 
     Adding or removing one example, whatever it holds, moves all of `grads` together by at most `sensitivity`
-    in Euclidean norm, plus a part `sum_error(most)` of it for rounding.
+    in Euclidean norm, plus a part `error` of it for rounding.
 
     Attributes:
         grads: Parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in
@@ -38,6 +37,7 @@ class ClippedSum:
             They are raw data: never send them.
         clipping: The function that gave the factors.
         most: The largest number of examples that the logical batch may hold, a public number.
+        ordered: Whether the examples were in an order that is uniformly random and secret.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -58,6 +58,12 @@ class ClippedSum:
     norms: Tensor
     clipping: ClipFunction = ABADI
     most: int = MOST_IN_FLOAT32
+    ordered: bool = False
+
+    @property
+    def error(self) -> float:
+        """What rounding may add to `sensitivity`, relative to it."""
+        return ORDERED_ERROR if self.ordered else sum_error(self.most)
 
     def __add__(self, other: "ClippedSum") -> "ClippedSum":
         """Sum over both batches. No example may be in both: then the bound stays the same."""
@@ -79,7 +85,7 @@ class ClippedSum:
         num_groups = 1 if self.norms.dim() == 1 else self.norms.shape[1]
         return (
             f"sensitivity {self.sensitivity} over {num_groups} groups by {self.clipping}, of at most "
-            f"{self.most} examples"
+            f"{self.most} examples{' in a secret order' if self.ordered else ''}"
         )
 
     @property
@@ -94,6 +100,7 @@ def empty_sum(
     clipping: ClipFunction | str = "abadi",
     *,
     most: int = MOST_IN_FLOAT32,
+    ordered: bool = False,
 ) -> ClippedSum:
     """The clipped sum over no examples: an empty Poisson draw is still a step.
 
@@ -102,6 +109,7 @@ def empty_sum(
         max_grad_norm: As in `clipped_grad_sum`, like `clipping` and `most`.
         clipping: As there.
         most: As there.
+        ordered: As there.
 
     Returns:
         Zeros, to which sums of the same bounds can be added.
@@ -119,7 +127,7 @@ def empty_sum(
     grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
     shape = (0,) if len(groups) == 1 else (0, len(groups))
     norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(shape)
-    return ClippedSum(grads, sensitivity(groups), norms, clipping, most)
+    return ClippedSum(grads, sensitivity(groups), norms, clipping, most, ordered)
 
 
 @torch.no_grad()
@@ -132,6 +140,7 @@ def clipped_grad_sum(
     axes: Axes | None = None,
     chooser: KernelChooser | None = None,
     most: int = MOST_IN_FLOAT32,
+    ordered: bool = False,
 ) -> ClippedSum:
     """Clip each example's gradient to `max_grad_norm` and sum, in one backward pass.
 
@@ -144,9 +153,12 @@ def clipped_grad_sum(
         clipping: The function, by name or made by `clip_function`.
         axes: From `probe`. With None the caller guarantees that the batch is the leading dimension of every
             layer, and that no example influences another's loss.
-        chooser: Remembers measured kernels from call to call; None for a new one.
+        chooser: Remembers measured kernels from call to call; None for a new one. `ordered` as here.
         most: The largest number of examples of the whole logical batch, see `most_drawn`; the larger it is,
             the less is added in float32.
+        ordered: Whether the logical batch is in an order that is uniformly random, secret and new for each
+            step, and all passes have one shape, which no record decides. Then more is added in float32, which
+            is faster; and an example whose terms cancel is scaled down more (`least_square`).
 
     Returns:
         The sum, to which noise is added once.
@@ -166,9 +178,17 @@ def clipped_grad_sum(
     """
     check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
-    kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser()) if len(losses) else {}
+    chooser = chooser or KernelChooser(ordered=False)
+    kept = keep_gradients(losses, parameters, axes, chooser) if len(losses) else {}
     return sum_of(
-        losses, kept, parameters, len(losses), max_grad_norm=max_grad_norm, clipping=clipping, most=most
+        losses,
+        kept,
+        parameters,
+        len(losses),
+        max_grad_norm=max_grad_norm,
+        clipping=clipping,
+        most=most,
+        ordered=ordered,
     )
 
 
@@ -182,27 +202,33 @@ def sum_of(
     max_grad_norm: Bounds,
     clipping: ClipFunction | str = "abadi",
     most: int = MOST_IN_FLOAT32,
+    ordered: bool = False,
+    counted: Tensor | None = None,
 ) -> ClippedSum:
     """`clipped_grad_sum` from what a pass has kept; `kept` is empty afterwards. Raises the same errors.
 
-    count: the number of examples; losses (N,) after them are padding, and count nowhere.
+    count: the number of examples; losses (N,) after them are padding, and count nowhere. counted: (count,)
+    booleans, for examples among them that add nothing; None if there are none.
     """
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
-        return empty_sum(parameters, max_grad_norm, clipping, most=most)
-    factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
-    reads = _host_reads(losses.device)
-    rows = _rows(norms, count) if reads else slice(0, count)
-    left_out = None if reads else ~_finite(norms)
+        return empty_sum(parameters, max_grad_norm, clipping, most=most, ordered=ordered)
+    counts = torch.arange(len(losses), device=losses.device) < count
+    if counted is not None:
+        counts[:count] &= counted.to(losses.device)
+    factors, norms = clip_factors(kept, parameters, losses, groups, clipping, ordered=ordered)
+    for factor in {id(one): one for one in factors.values()}.values():
+        factor.masked_fill_(~counts, 0)
+    left_out = _spoilt(norms)
     grads: dict[str, Tensor] = {}
     with full_precision(losses.device):
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
-            part = part if left_out is None else part.without(left_out)
-            total = part.weighted_sum(factor, rows, float32_rows=float32_rows(most))
-            grads[name] = _like(parameters[name], total)
-    return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[:count], clipping, most)
+            adding = additions(part.positions, most, ordered=ordered)
+            grads[name] = _like(parameters[name], part.weighted_sum(factor, adding, left_out=left_out))
+    norms = norms[:count] if counted is None else norms[counts]
+    return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms, clipping, most, ordered)
 
 
 @torch.no_grad()
@@ -212,12 +238,15 @@ def clip_factors(
     losses: Tensor,
     groups: Sequence[Group],
     clipping: ClipFunction,
+    *,
+    ordered: bool = False,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """The (N,) factors of each parameter's per-example gradients, and `ClippedSum.norms`.
 
-    Only for the parameters in `kept`, on which the losses (N,) depend.
+    Only for the parameters in `kept`, on which the losses (N,) depend. ordered: no length is then less than
+    terms allow (`least_square`).
     """
-    squares = _squares(kept, groups, losses)
+    squares = _squares(kept, groups, losses, ordered=ordered)
     factors: dict[str, Tensor] = {}
     for group, column in zip(groups, squares, strict=True):
         used = [name for name in group.parameters if name in kept]
@@ -246,19 +275,15 @@ def check_losses(losses: Tensor) -> None:
         )
 
 
-def _host_reads(device: torch.device) -> bool:
-    """Whether the host can read a number cheaply. From a GPU it would first wait for all queued work."""
-    return device.type == "cpu"
+def _spoilt(norms: Tensor) -> Tensor | None:
+    """(N,) whether an example's gradient is not finite somewhere; None if the host sees that none is.
 
-
-def _rows(norms: Tensor, count: int) -> slice | Tensor | None:
-    """Those of the first `count` examples with finite gradients; None if that is all of them.
-
-    If the sum of all lengths is finite, so are all gradients; so the sum is tried first.
+    If the sum of all lengths is finite, so are all gradients; so the sum is tried first. A GPU is not asked:
+    the host would first wait for all queued work.
     """
-    if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
-        return None if count == len(norms) else slice(0, count)
-    return finite[:count].nonzero().squeeze(1)
+    if host_reads(norms) and (norms.sum().isfinite() or _finite(norms).all()):
+        return None
+    return ~_finite(norms)
 
 
 def _like(parameter: Tensor, total: Tensor) -> Tensor:
@@ -270,7 +295,9 @@ def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> 
     return {name: grads[name] if name in grads else _zeros(p) for name, p in parameters.items()}
 
 
-def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> list[Tensor]:
+def _squares(
+    kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor, *, ordered: bool
+) -> list[Tensor]:
     """(N,) for each group: squared gradient lengths over its parameters, in new memory.
 
     In float64 only if all parts are: `round_up` adds the rounding error of its argument's type, which must be
@@ -281,12 +308,20 @@ def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) 
     dtype = torch.float64 if types == {torch.float64} else torch.float32
     columns = []
     for group in groups:
-        parts = [in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
-        total = losses.new_zeros(len(losses), dtype=dtype)
-        for part in parts:
-            total += part
+        parts = [kept[name] for name in group.parameters if name in kept]
+        total = _added((part.norm_squared for part in parts), losses, dtype)
+        if ordered:
+            least = (part.norm_squared if part.least is None else part.least for part in parts)
+            total = total.maximum(_added(least, losses, dtype))
         columns.append(total)
     return columns
+
+
+def _added(squares: Iterable[Tensor], losses: Tensor, dtype: torch.dtype) -> Tensor:
+    total = losses.new_zeros(len(losses), dtype=dtype)
+    for one in squares:
+        total += in_type(one, dtype)
+    return total
 
 
 def _finite(norms: Tensor) -> Tensor:

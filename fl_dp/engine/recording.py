@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from fl_dp.engine.gradients.kept import Combine, Kept
 from fl_dp.engine.steady_rows import HUGE, LONG, scaled, write_weights
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, additions
 from fl_dp.engine.tracing import harness
 from fl_dp.engine.tracing.draws import kept_random_state
 
@@ -36,12 +37,15 @@ class NotRecordedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How to make a `Kept` from tensors. parts: their number. combine: may hold what it was recorded with."""
+    """How to make a `Kept` from tensors. parts: their number. combine: may hold what it was recorded with.
+    has_least: whether there is a `least`.
+    """
 
     name: str
     parts: int
     combine: Combine
     positions: int
+    has_least: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,10 @@ def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
     def flat(*tensors: Tensor) -> list[Tensor]:
         examples, weights = tensors[: len(batch)], tensors[len(batch) :]
         losses, kept = run(examples, dict(zip(state, weights, strict=True)))
-        forms[:] = [_Form(n, len(one.parts), one.combine, one.positions) for n, one in kept.items()]
+        forms[:] = [
+            _Form(name, len(one.parts), one.combine, one.positions, one.least is not None)
+            for name, one in kept.items()
+        ]
         return _flat(losses, kept)
 
     operators = make_fx(flat, tracing_mode="real")(*batch, *state.values())
@@ -128,14 +135,15 @@ def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Te
 
 
 def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
-    return [losses.detach(), *(one for each in kept.values() for one in (each.norm_squared, *each.parts))]
+    return [losses.detach(), *(one for each in kept.values() for one in each.tensors)]
 
 
 @torch.no_grad()
 def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> harness.Outputs:
     """The results of a pass, and sums of them with a different factor for each example."""
     factors = torch.linspace(0.5, 1, len(losses), device=losses.device)
-    found = [*_flat(losses, kept), *(one.weighted_sum(factors, None) for one in kept.values())]
+    each = [(one, additions(one.positions, MOST_IN_FLOAT32, ordered=True)) for one in kept.values()]
+    found = [*_flat(losses, kept), *(one.weighted_sum(factors, adding) for one, adding in each)]
     return {str(number): one for number, one in enumerate(found)}
 
 
@@ -150,4 +158,6 @@ def _passed(results: Iterable[Tensor], forms: Iterable[_Form]) -> Passed:
 
 
 def _kept(form: _Form, left: Iterator[Tensor]) -> Kept:
-    return Kept(next(left), tuple(islice(left, form.parts)), form.combine, form.positions)
+    norm_squared, parts = next(left), tuple(islice(left, form.parts))
+    least = next(left) if form.has_least else None
+    return Kept(norm_squared, parts, form.combine, form.positions, least)

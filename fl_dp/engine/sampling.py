@@ -50,6 +50,20 @@ def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torc
     return torch.from_numpy(np.flatnonzero(words < np.uint64(math.ldexp(sample_rate, 64))))
 
 
+def in_random_order(indices: Tensor, source: Randomness) -> Tensor:
+    """The same numbers (n,) in a uniformly random order. source: used for this order alone.
+
+    They are sorted by random words of 64 bits. All words are drawn anew if two of them are equal, so that no
+    order is likelier than another.
+    """
+    stream = source.stream()
+    while True:
+        words = stream.words(len(indices), np.uint64)
+        order = np.argsort(words)
+        if (np.diff(words[order]) != 0).all():
+            return indices[torch.from_numpy(order)]
+
+
 def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tensor]:
     """Cut a logical batch into parts of at most `physical_batch_size`; none for an empty draw."""
     if physical_batch_size < 1:

@@ -180,7 +180,7 @@ class _Noting(KernelChooser):
     def keep(self, name: str, layout: GradientLayout) -> Kept:
         """As the other chooser does, and note digests."""
         kept = self._chooser.keep(name, layout)
-        self.digests[name] = torch.stack([digests(part) for part in (kept.norm_squared, *kept.parts)], 1)
+        self.digests[name] = torch.stack([digests(part) for part in kept.tensors], 1)
         return kept
 
 

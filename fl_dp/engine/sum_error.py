@@ -1,33 +1,53 @@
 """How far rounding can move a clipped sum, by theorem and from public numbers alone.
 
 B is the largest number of examples that a logical batch may hold, C the clipping bound. Every example
-contributes a vector of length C at most, which follows from the example itself. The computed sum differs from
-the exact sum of these vectors by at most `sum_error(B)` C / 2, whatever they are and in whatever order they
-are added. So one example more or less moves it by at most C (1 + `sum_error(B)`). Proofs: docs/rounding.md.
+contributes a vector of length C at most, which follows from the example itself. One example more or less
+moves the computed sum by at most C (1 + error). Proofs: docs/rounding.md.
 
-In short (Higham 2002, sections 3.1 and 4.2: if no product passes through more than k roundings, the error of
-a sum of products is at most gamma_k = k u / (1 - k u) times the sum of their absolute values, in any order):
+If no product passes through more than k roundings, the error of a sum of products is at most gamma_k = k u /
+(1 - k u) times the sum of their absolute values, in any order (Higham 2002, sections 3.1 and 4.2).
 
-- vectors that are there, or are one outer product each, are added R at a time in float32 (`float32_rows`),
-  and these blocks in float64: B (R + 1) u C for float32, B^2 U C for float64 (u = 2^-24, U = 2^-53);
-- a sum of outer products, known by its ghost norm alone, may be K times shorter than its terms together, and
-  no more (`gradients/ghost_norm_bounds.py`). It is computed in float64, with at most P terms for each of its
-  numbers, K P <= 2^23 (`positions_at_once`): B 2^23 U C.
+Vectors that are there, or are one outer product each, are as long as their terms. Sums of T outer products,
+known by their ghost norm alone, have terms that may cancel (`gradients/ghost_norm_bounds.py`).
 
-If even small blocks in float32 would err too much, everything is added in float64.
+- In any order (`sum_error`): all sums err. Vectors are added R at a time in float32 (`float32_rows`), and
+  these blocks in float64: B (R + 1) u C for float32, B^2 U C for float64 (u = 2^-24, U = 2^-53). The terms of
+  outer products may be K times as long as the gradient together, so they are added in float64, at most P for
+  each number, K P <= 2^23 (`positions_at_once`): B 2^23 U C.
+- In an order that is uniformly random and secret (`ORDERED_ERROR`): all blocks but two have the same bits
+  with and without the example. So it suffices that blocks are short, and that terms are at most 2 sqrt(T)
+  times as long as C: all is added in float32 (`Additions`).
 """
 
 import functools
 import math
+from dataclasses import dataclass
 
 ROWS = (128, 64, 32)  # vectors that are added in float32: the first of these whose error is small enough
 SHORT = 256  # positions up to which K is 2^11; beyond, it is KAPPA
 KAPPA = 2**9
 MOST_POSITIONS = 2**14  # of an example: with more it has no ghost norm
 MOST_IN_FLOAT32 = 1024  # examples of a logical batch
-MOST_ERROR = 0.01  # of the sensitivity: `sum_error` of any logical batch that clients accept
+MOST_ERROR = 0.01  # of the sensitivity: the error of any logical batch that clients accept
+ORDERED_ERROR = 0.005  # of the sensitivity, in a secret order, for up to 2^20 expected examples
 
+_BLOCK_ERROR = 0.002  # 4 R (R T + 3) 2 sqrt(T) u is at most this, for every layer
+_MOST_OF_BLOCK = 64  # examples of a block
+_TOGETHER = 8  # blocks that are added in float32
 _SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probability 2^-111
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """How one parameter's gradients are added up.
+
+    rows: examples of a block. wide: whether blocks are formed in float64. together: blocks of one pass that
+    are added in float32; sums of these are added in float64.
+    """
+
+    rows: int
+    wide: bool
+    together: int = 1
 
 
 @functools.lru_cache(maxsize=1024)
@@ -48,6 +68,31 @@ def most_drawn(expected: float) -> int:
     return high
 
 
+@functools.lru_cache(maxsize=1024)
+def additions(positions: int, most: int, *, ordered: bool) -> Additions:
+    """How gradients are added that are sums of so many outer products; 1 for vectors.
+
+    most: B. ordered: whether the examples are in an order that is uniformly random and secret.
+    """
+    if ordered and (rows := _rows_of_block(positions)):
+        return Additions(rows, wide=False, together=_TOGETHER)
+    if positions > 1:
+        return Additions(positions_at_once(positions) // positions, wide=True)
+    rows = float32_rows(most)
+    return Additions(rows or ROWS[0], wide=not rows)
+
+
+def _rows_of_block(positions: int) -> int:
+    """The largest power of two that `_BLOCK_ERROR` allows, up to 64; 0 if none.
+
+    Powers of two, so that a block of one layer lies in a single block of another.
+    """
+    rows, longer = _MOST_OF_BLOCK, 2 * math.sqrt(positions) if positions > 1 else 1.0
+    while rows and 4 * rows * (rows * positions + 3) * longer * 2.0**-24 > _BLOCK_ERROR:
+        rows //= 2
+    return rows
+
+
 def positions_at_once(positions: int) -> int:
     """P: the number of terms that one product adds, over all examples, if each has so many positions."""
     return 2**12 if positions <= SHORT else MOST_POSITIONS
@@ -61,8 +106,9 @@ def float32_rows(most: int) -> int:
 def sum_error(most: int) -> float:
     """What rounding may add to the distance that one example moves the sum, relative to the sensitivity.
 
-    Both neighbouring sums have errors, so every term of the proofs counts twice. The last term stands for
-    2^23 U and for all additions in float64, of which a number passes through at most `most` + 130.
+    For examples in any order. Both neighbouring sums have errors, so every term of the proofs counts twice.
+    The last term stands for 2^23 U and for all additions in float64, of which a number passes through at most
+    `most` + 130.
     """
     rows = float32_rows(most)
     of_vectors = (rows + 2) * 2.0**-23 if rows else 0.0

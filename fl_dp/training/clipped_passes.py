@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.kernel_choice.memory import is_the_machines
@@ -41,30 +41,48 @@ class ClippedPasses:
         self.rule, self.first, self._recorder = rule, first, recorder
         self.replicas = Replicas(first, more_devices)
 
-    def sum_of_pass(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
+    def sum_of_pass(
+        self, batch: Batch, rows: int, passes: Passes | None = None, counted: Tensor | None = None
+    ) -> ClippedSum:
         """The clipped sum of a batch at the model's weights, in one pass.
 
         passes: of a copy that has these weights; its sum is moved to the first device. rows: of the pass,
-        at least the number of examples. It raises if one example may spoil the others, see
-        `clipped_grad_sum`.
+        at least the number of examples. counted: as in `sum_of`. It raises if one example may spoil the
+        others, see `clipped_grad_sum`.
         """
         passes = passes or self.first
         whole = filled(rows, batch, passes.device)
         losses, kept = self._recorder.kept(passes, whole) if self._recorder else passes.kept(whole)
-        return clipped_pass(self.rule, losses, kept, len(batch[0]), passes.parameters).on(self.first.device)
+        clipped = clipped_pass(
+            self.rule, losses, kept, len(batch[0]), counted=counted, copy=passes.parameters
+        )
+        return clipped.on(self.first.device)
 
     def clipped_or_none(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
         """As `sum_of_pass`, but an example that raises contributes nothing, and all others still count.
 
-        Each example is then computed alone, in a pass of the same shape, so that it alone decides whether it
-        counts. What it raised goes to the client's own log.
+        Each example is then tried alone, in a pass of the same shape, so that it alone decides whether it
+        counts. What it raised goes to the client's own log. The pass is run again with copies of an example
+        that counts in the places of those that do not: all others keep their places, and so their blocks
+        (docs/rounding.md). If it raises even then, though no example of it does by itself, the sums of all
+        that were tried count.
         """
         clip = partial(self.sum_of_pass, rows=rows, passes=passes)
-        whole = self._tried(partial(clip, batch), said="examples are computed one by one")
+        whole = self._tried(partial(clip, batch), said="examples are tried one by one")
         if whole is not None:
             return whole
-        alone = (self._tried(partial(clip, one)) for one in _each(batch))
-        return reduce(add, filter(None, alone), nothing(self.rule))
+        total, counted = nothing(self.rule), torch.zeros(len(batch[0]), dtype=torch.bool)
+        for place, one in enumerate(_each(batch)):
+            if (found := self._tried(partial(clip, one))) is not None:
+                total, counted[place] = total + found, True
+        if not counted.any():
+            return total
+        instead = torch.where(counted, torch.arange(len(counted)), counted.int().argmax())
+        replaced = tuple(part[instead.to(part.device)] for part in batch)
+        again = self._tried(
+            partial(clip, replaced, counted=counted), said="the sums of single examples count"
+        )
+        return total if again is None else again
 
     def one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from an ordinary backward pass of its own.

@@ -99,6 +99,7 @@ class PrivateTrainer(Rehearsing):
             with self.masks.in_torch(*self.clipped.replicas.devices):
                 return self._clipped_sum(data, drawn, physical_batch_size)
 
+        self.declare_shapes()
         go_on = self._give if self.plan.secure else self._descend
         try:
             take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)

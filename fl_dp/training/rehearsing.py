@@ -13,6 +13,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
 from fl_dp.engine.kernel_choice.memory import peak_bytes, unless_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
 from fl_dp.engine.steady_rows import check_steady
+from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.errors import UnsteadyError
 from fl_dp.training.clipped_passes import ClippedPasses
 from fl_dp.training.examples import check_own_losses
@@ -49,6 +50,12 @@ class Rehearsing:
     def kernels(self) -> Mapping[str, str]:
         """The kernels chosen in the latest batch; may be given to another chooser as `fixed`."""
         return self._passes.chooser.kernels
+
+    def declare_shapes(self) -> None:
+        """Let a pass of random numbers decide the shape of all, unless one has run with these kernels."""
+        if not self._one_by_one and not self._passes.chooser.rows:
+            with kept_random_state():
+                self.rehearse(1)
 
     def use_kernels(self, kernels: Mapping[str, str]) -> None:
         """Use these kernels, by parameter, and measure none."""

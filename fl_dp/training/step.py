@@ -1,6 +1,6 @@
 """One step of DP-SGD (Abadi et al. 2016), as functions of values.
 
-    drawn = draw(...)             each example enters by chance, by itself
+    drawn = draw(...)             each example enters by chance, by itself; their order is random and secret
     clipped = clipped_sum(drawn)  of all passes: an example more or less moves it by C at most
     noisy = noised(...)           the only thing made of data that goes on
     descend(noisy)                post-processing
@@ -25,7 +25,7 @@ from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.sampling import poisson_draw
+from fl_dp.engine.sampling import in_random_order, poisson_draw
 from fl_dp.engine.sum_error import most_drawn
 from fl_dp.records import MOST_WEIGHT
 
@@ -39,7 +39,7 @@ class DpSgd:
     parameters: those that are trained, by name. max_grad_norm, clipping: as in `clipped_grad_sum`.
     noise_multiplier: sigma over the sensitivity. batch_size: expected examples of a draw.
     shares: 0 if a step adds the whole noise. Otherwise the noise consists of so many equal shares: a step
-    adds one, and gives integers (`share_of_sum`).
+    adds one, and gives integers (`share_of_sum`). ordered: whether passes are of `draw`, in its order.
     """
 
     parameters: Mapping[str, Tensor]
@@ -48,6 +48,7 @@ class DpSgd:
     noise_multiplier: float
     batch_size: int
     shares: int = 0
+    ordered: bool = True
 
     @property
     def most(self) -> int:
@@ -74,25 +75,44 @@ def take_step(
 
 
 def draw(rule: DpSgd, source: Randomness, num_examples: int, sample_rate: float) -> Tensor:
-    """A Poisson draw, as numbers of examples. A larger one than `most`, of probability 2^-111, is cut."""
-    return poisson_draw(num_examples, sample_rate, source.child("draw"))[: rule.most]
+    """A Poisson draw, as numbers of examples in a uniformly random order of this step's own, for which sums
+    may be added in float32 (docs/rounding.md). A larger one than `most`, of probability 2^-111, is cut.
+    """
+    drawn = poisson_draw(num_examples, sample_rate, source.child("draw"))[: rule.most]
+    return in_random_order(drawn, source.child("order"))
 
 
 def clipped_pass(
-    rule: DpSgd, losses: Tensor, kept: dict[str, Kept], count: int, copy: Mapping[str, Tensor] | None = None
+    rule: DpSgd,
+    losses: Tensor,
+    kept: dict[str, Kept],
+    count: int,
+    *,
+    counted: Tensor | None = None,
+    copy: Mapping[str, Tensor] | None = None,
 ) -> ClippedSum:
     """The clipped sum of one pass, from its losses (N,) and what it kept of the gradients.
 
-    count: of examples; later losses are padding. copy: the parameters of a copy of the model that ran.
+    count, counted: as in `sum_of`. copy: the parameters of a copy of the model that ran.
     """
     bound, clipping, most = rule.max_grad_norm, rule.clipping, rule.most
     own = rule.parameters if copy is None else copy
-    return sum_of(losses, kept, own, count, max_grad_norm=bound, clipping=clipping, most=most)
+    return sum_of(
+        losses,
+        kept,
+        own,
+        count,
+        max_grad_norm=bound,
+        clipping=clipping,
+        most=most,
+        ordered=rule.ordered,
+        counted=counted,
+    )
 
 
 def nothing(rule: DpSgd) -> ClippedSum:
     """The clipped sum of no examples."""
-    return empty_sum(rule.parameters, rule.max_grad_norm, rule.clipping, most=rule.most)
+    return empty_sum(rule.parameters, rule.max_grad_norm, rule.clipping, most=rule.most, ordered=rule.ordered)
 
 
 def added_up(rule: DpSgd, passes: Iterable[ClippedSum]) -> ClippedSum:

@@ -7,6 +7,7 @@ import torch
 from structured import exact
 
 from fl_dp.engine import clipping
+from fl_dp.engine.gradients import kept
 
 
 @pytest.fixture(autouse=True)
@@ -23,4 +24,5 @@ def _exact() -> Iterator[None]:
 @pytest.fixture(params=[True, False], ids=["host", "device"])
 def where_finite(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either the host looks which examples are finite, or the device zeroes what is not."""
-    monkeypatch.setattr(clipping, "_host_reads", lambda device: request.param)
+    for module in (clipping, kept):
+        monkeypatch.setattr(module, "host_reads", lambda tensor: request.param)

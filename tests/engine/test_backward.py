@@ -10,6 +10,7 @@ from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ProbeError
+from fl_dp.engine.sum_error import Additions
 
 
 class Twice(nn.Module):
@@ -61,7 +62,7 @@ def test_a_gradient_that_the_way_back_replaces_is_nobody_elses():
     every = per_example_grads(model, inputs)
     for name in trainable(model):
         with torch.no_grad():
-            found = kept[name].weighted_sum(torch.ones(5, dtype=torch.float64), None)
+            found = kept[name].weighted_sum(torch.ones(5, dtype=torch.float64), Additions(5, wide=True))
         torch.testing.assert_close(found.view_as(every[0][name]), sum(one[name] for one in every))
 
 

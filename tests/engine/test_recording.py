@@ -15,6 +15,7 @@ from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
+from fl_dp.engine.sum_error import Additions
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 ROWS = 16
@@ -68,7 +69,7 @@ def of_images(model, shape=(1, 28, 28), device="cpu"):
 def numbers(passed):
     losses, kept = passed
     factors = torch.rand(ROWS, generator=torch.Generator().manual_seed(1)).to(losses.device)
-    sums = [one.weighted_sum(factors, None) for one in kept.values()]
+    sums = [one.weighted_sum(factors, Additions(4, wide=False, together=2)) for one in kept.values()]
     return [losses.detach(), *(one.norm_squared for one in kept.values()), *sums]
 
 

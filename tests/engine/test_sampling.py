@@ -1,13 +1,16 @@
 """Every record enters a logical batch alone, with the stated rate."""
 
 import math
+from collections import Counter
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 from torch.utils.data import DataLoader, TensorDataset
 
-from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.sampling import PoissonSampler, physical_batches, poisson_draw
+from fl_dp.engine.noise.randomness import ByteStream, Randomness
+from fl_dp.engine.sampling import PoissonSampler, in_random_order, physical_batches, poisson_draw
 from fl_dp.errors import ConfigError
 
 
@@ -302,3 +305,27 @@ def test_a_sampler_that_is_released_shares_no_draws_any_more():
 def test_ranks_do_not_draw_from_a_generator_of_the_users():
     with pytest.raises(ConfigError, match="leave out generator="):
         _sampler().spread(torch.Generator, 0, 2)
+
+
+def test_every_order_of_a_draw_is_equally_likely():
+    """Of four numbers there are 24, each expected 250 times."""
+    orders = Counter(
+        tuple(in_random_order(torch.arange(4), Randomness.system()).tolist()) for _ in range(6000)
+    )
+    assert len(orders) == 24
+    assert chisquare(list(orders.values())).pvalue > 1e-6
+
+
+def test_an_order_follows_from_its_source_alone():
+    numbers, source = torch.tensor([3, 8, 21, 40, 41]), Randomness(bytes(32))
+    assert torch.equal(in_random_order(numbers, source), in_random_order(numbers, source))
+    assert in_random_order(numbers, source).sort().values.equal(numbers)
+    others = {tuple(in_random_order(numbers, source.child(n)).tolist()) for n in range(20)}
+    assert len(others) > 15
+    assert len(in_random_order(numbers[:0], source)) == 0
+
+
+def test_words_of_which_two_are_equal_decide_no_order(monkeypatch):
+    given = iter([[5, 5, 1], [7, 2, 7], [9, 4, 6]])
+    monkeypatch.setattr(ByteStream, "words", lambda self, count, dtype: np.array(next(given), dtype))
+    assert in_random_order(torch.tensor([10, 20, 30]), Randomness(bytes(32))).tolist() == [20, 30, 10]

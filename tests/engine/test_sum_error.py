@@ -17,7 +17,9 @@ from fl_dp.engine.rounding import round_up
 from fl_dp.engine.sum_error import (
     MOST_ERROR,
     MOST_IN_FLOAT32,
-    float32_rows,
+    MOST_POSITIONS,
+    ORDERED_ERROR,
+    additions,
     most_drawn,
     sum_error,
 )
@@ -37,6 +39,26 @@ def test_a_draw_is_larger_than_foreseen_with_a_chance_of_2_to_the_minus_111(expe
 def test_of_no_batch_that_is_accepted_rounding_adds_more_than_is_charged_where_none_is_named():
     for most in (1, 256, 257, 512, 513, MOST_IN_FLOAT32, MOST_IN_FLOAT32 + 1, most_drawn(MOST_BATCH)):
         assert 0 < sum_error(most) <= MOST_ERROR
+
+
+def test_blocks_in_a_secret_order_err_by_less_than_is_charged_whatever_the_layers_are():
+    """docs/rounding.md: at each place of the largest block, the worst of all layers that may have one there."""
+    u, worst, in_float64 = 2.0**-24, dict.fromkeys(range(7), 0.0), 0.0
+    for positions in range(1, MOST_POSITIONS + 1):
+        adding = additions(positions, 2**20, ordered=True)
+        longer = 2 * math.sqrt(positions) if positions > 1 else 1.0
+        if adding.wide:
+            terms = adding.rows * positions
+            in_float64 = max(in_float64, 4 * (terms + 4) * 2.0**-53 * adding.rows * longer)
+            continue
+        assert adding.rows in (1, 2, 4, 8, 16, 32, 64)
+        assert adding.together == 8
+        off = ((adding.rows * positions + 3) * longer * u) ** 2 * adding.rows
+        for power in range(adding.rows.bit_length()):
+            worst[power] = max(worst[power], off)
+    of_blocks = 4 * math.sqrt(worst[0] + sum(2 ** (power - 1) * worst[power] for power in range(1, 7)))
+    of_eight, of_passes = 256 * 64 * u, most_drawn(MOST_BATCH) ** 2 * 2.0**-52
+    assert 0.9 * ORDERED_ERROR < of_blocks + of_eight + of_passes + in_float64 <= ORDERED_ERROR
 
 
 def _cancelling(count: int, positions: int, features: int, sign: float = -1.0) -> Tensor:
@@ -105,6 +127,7 @@ def test_the_weighted_sum_is_as_near_to_the_sum_of_the_parts_as_is_charged(name,
     clipped = _clipped(layout, kept, factors)
     longest = float(clipped.flatten(1).norm(dim=1).max())
     assert 1e-4 < longest <= 1
-    found = kept.weighted_sum(factors, None, float32_rows=float32_rows(most)).view(layout.shape)
+    adding = additions(kept.positions, most, ordered=False)
+    found = kept.weighted_sum(factors, adding).view(layout.shape)
     off = float((found.double() - clipped.sum(0)).norm())
     assert off <= sum_error(most) / 2 * EXAMPLES / most

@@ -18,7 +18,6 @@ from torch.utils._pytree import tree_leaves
 from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise import device, gaussian
 from fl_dp.engine.tracing.mixing import MixingWatch
 from fl_dp.engine.tracing.ownership import OwnerCheck
@@ -131,8 +130,11 @@ def made_on(device, model, plan, data):
     axes = axes_of(model, objective, CPU)
     chosen = trainer_for(model, objective, plan)
     chosen.rehearse(8)
-    chooser = KernelChooser(fixed=chosen.kernels)
-    return PrivateTrainer(model.to(device), axes, plan, objective, device=device, chooser=chooser)
+    chosen.use_kernels(chosen.kernels)
+    chosen.declare_shapes()
+    return PrivateTrainer(
+        model.to(device), axes, plan, objective, device=device, chooser=chosen._passes.chooser
+    )
 
 
 @pytest.mark.parametrize("plan", PLANS)

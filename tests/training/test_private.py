@@ -137,6 +137,7 @@ def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monk
 def test_every_pass_has_the_same_shape_whatever_is_drawn(data, no_watch):
     shapes, model = set(), linear()
     trainer = trainer_of(model, data)
+    trainer.declare_shapes()
     model.register_forward_pre_hook(lambda module, args: shapes.add(tuple(args[0].shape)))
     for _ in range(20):
         trainer.step(data, 0.2, 8)
@@ -151,6 +152,7 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
     def masks(key):
         model, found = nn.Sequential(nn.Linear(5, 64), nn.Dropout(), nn.Linear(64, 3)), []
         trainer = trainer_of(model, data, key)
+        trainer.declare_shapes()
         model[1].register_forward_hook(lambda module, args, output: found.append(output.detach() != 0))
         before = torch.get_rng_state()
         for _ in range(3):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths
+from fl_dp.engine.gradients.ghost_norm_bounds import least_square, rounded_up, row_lengths
 from fl_dp.engine.gradients.gram import gram_product, inner_products
 from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.precision import full_precision
@@ -132,8 +132,12 @@ def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
     )
 
 
-def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
-    """(N,) squared lengths, rounded up; `images` adjacent images belong to one example."""
+def ghost_norm_squared(
+    grad_output: Tensor, x: Tensor, geometry: Geometry, images: int
+) -> tuple[Tensor, Tensor]:
+    """(N,) squared lengths, rounded up, and (N,) `least_square`; `images` adjacent images belong to one
+    example.
+    """
     d, kernel_elements = x.shape[1], math.prod(geometry.kernel_size)
     positions = math.prod(grad_output.shape[2:])
     padded = math.prod(_padded_sizes(x, geometry))
@@ -146,10 +150,11 @@ def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, image
     for part in example_chunks(len(x) // images, numbers, x.dtype, x.device):
         rows = slice(part.start * images, part.stop * images)
         found.append(kernel(grad_output[rows], x[rows], geometry, images))
-    return torch.cat(found)
+    sums, squares = zip(*found, strict=True)
+    return torch.cat(sums), torch.cat(squares)
 
 
-def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> tuple[Tensor, Tensor]:
     """The Gram matrix of the patches is the sum over kernel elements of shifted Gram matrices of the input.
 
     The shifted matrices are added along one spatial dimension after the other. The patches are never
@@ -168,7 +173,8 @@ def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int
     kernel_elements = math.prod(geometry.kernel_size)
     terms = row_lengths(left_gram, p) * row_lengths(right_gram, d * kernel_elements)
     length = p + d + kernel_elements + 2 * positions
-    return rounded_up(inner_products(left_gram, right_gram), terms, length)
+    total = rounded_up(inner_products(left_gram, right_gram), terms, length)
+    return total, least_square(terms, length)
 
 
 def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
@@ -190,7 +196,7 @@ def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor
     return gram
 
 
-def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> tuple[Tensor, Tensor]:
     """Gram matrices of the patches (T, d * kernel) and of the output gradients (T, p)."""
     N = len(x) // images
     patches = _patches(x, geometry, grad_output.shape[2:])  # (M, T, kernel * d)

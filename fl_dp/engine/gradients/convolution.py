@@ -81,7 +81,8 @@ class Conv(GradientLayout):
         if kernel == "instantiate-patches":
             grads = self._by_patches()
             return Kept(squared_lengths(grads), (grads,), self._combine_patches)
-        return Kept(self._ghost_norm_squared(), self._by_example(), self._by_matmul, self.positions)
+        norm_squared, least = self._ghost_norm_squared()
+        return Kept(norm_squared, self._by_example(), self._by_matmul, self.positions, least)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
@@ -119,7 +120,8 @@ class Conv(GradientLayout):
         for part in example_chunks(N, -(-copied // as_many), dtype, x.device):
             found = self._product(factors[part].to(dtype), grad_output[part].to(dtype), x[part].to(dtype))
             total = found if total is None else total.add_(found)
-        return x.new_zeros(self.shape, dtype=dtype) if total is None else total
+        assert total is not None  # there is one example at least
+        return total
 
     def _product(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         factors, G = factors.repeat_interleave(self.images), self.geometry.groups
@@ -155,11 +157,14 @@ class Conv(GradientLayout):
         g = self.grad_output.reshape(M * G, -1, *self.grad_output.shape[2:])
         return g, self.input.reshape(M * G, -1, *self.input.shape[2:])
 
-    def _ghost_norm_squared(self) -> Tensor:
-        """(N,) squared lengths; each group is treated as an example, and an example's groups are added up."""
+    def _ghost_norm_squared(self) -> tuple[Tensor, Tensor]:
+        """(N,) squared lengths, and `least_square`. Each group is treated as an example, and an example's
+        groups are added up.
+        """
         N, G = self.num_examples, self.geometry.groups
         g, x = (
             tensor.reshape(N, self.images, G, -1, *tensor.shape[2:]).transpose(1, 2).flatten(0, 2)
             for tensor in (self.grad_output, self.input)
         )
-        return ghost_norm_squared(g, x, self.geometry, self.images).view(N, G).sum(1)
+        squares, least = ghost_norm_squared(g, x, self.geometry, self.images)
+        return squares.view(N, G).sum(1), least.view(N, G).sum(1)

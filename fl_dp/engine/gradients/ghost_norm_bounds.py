@@ -4,6 +4,10 @@ A ghost norm adds up products of inner products (gram.py). If an example's terms
 the length of its gradient altogether, and the gradient would pass unclipped. So every ghost norm is increased
 by its error bound. This also limits how much longer than the gradient its terms can be, on which the rounding
 of the clipped sum depends (docs/rounding.md).
+
+For examples in a secret order it is limited far more: whoever clips takes no squared length below the
+`least_square`, a quarter of the sum of squared terms. Terms in random directions make a gradient of about
+four times that; only where they cancel is an example scaled down more than its gradient asks for.
 """
 
 import torch
@@ -35,6 +39,15 @@ def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
         total = total.maximum((all_terms / KAPPA).square())
     info = torch.finfo(terms.dtype)
     return total + (length * info.eps * all_terms.square() + terms.shape[1] ** 2 * info.tiny)
+
+
+def least_square(terms: Tensor, length: int) -> Tensor:
+    """(N,) a quarter of the sum of squared terms (N, T), increased by its own rounding.
+
+    By Cauchy and Schwarz, all terms are together at most 2 sqrt(T) times its root. length: of `rounded_up`.
+    """
+    more = (length + terms.shape[1]) * torch.finfo(terms.dtype).eps
+    return terms.square().sum(1) * ((1 + more) / 4)
 
 
 def product_lengths(left: Tensor, right: Tensor) -> Tensor:

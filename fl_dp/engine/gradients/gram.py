@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths, row_squares, sum_dtype
+from fl_dp.engine.gradients.ghost_norm_bounds import (
+    least_square,
+    rounded_up,
+    row_lengths,
+    row_squares,
+    sum_dtype,
+)
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.triton_support import has_triton
 
@@ -19,8 +25,9 @@ from fl_dp.engine.triton_support import has_triton
 _CPU_TILE, _GPU_TILE = 128, 512
 
 
-def gram_product(left: Tensor, right: Tensor) -> Tensor:
-    """(N,) sum over t, s of (left_t . left_s)(right_t . right_s), rounded up; float32 at least.
+def gram_product(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """(N,) sum over t, s of (left_t . left_s)(right_t . right_s), rounded up; float32 at least. And (N,)
+    `least_square`.
 
     left: (N, T, p). right: (N, T, d). Whatever the values, and whatever precision the user allows, the result
     is never less than the true sum, except for what lies below T^2 times the smallest normal number (a length
@@ -29,7 +36,8 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
     another's sum.
     """
     if left.shape[1] == 1:
-        return _single_products(left.squeeze(1), right.squeeze(1))
+        squares = _single_products(left.squeeze(1), right.squeeze(1))
+        return squares, squares
     if _fits_triton(left, right):
         from fl_dp.engine.gradients.gram_triton import gram_product_triton  # late: few machines have it
 
@@ -39,8 +47,12 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
     copied = sum(rows.shape[2] for rows in (left, right) if rows.dtype != dtype)
     chunks = example_chunks(len(left), 2 * tile * (tile + copied), dtype, left.device)
     with full_precision(left.device):
-        sums = [_tiled(left[part], right[part], tile, dtype) for part in chunks]
-    return torch.cat(sums) if sums else torch.zeros(0, dtype=dtype, device=left.device)
+        found = [_tiled(left[part], right[part], tile, dtype) for part in chunks]
+    if not found:
+        nothing = torch.zeros(0, dtype=dtype, device=left.device)
+        return nothing, nothing
+    sums, squares = zip(*found, strict=True)
+    return torch.cat(sums), torch.cat(squares)
 
 
 def _single_products(left: Tensor, right: Tensor) -> Tensor:
@@ -50,7 +62,7 @@ def _single_products(left: Tensor, right: Tensor) -> Tensor:
     return row_squares(left, dtype) * row_squares(right, dtype) * up
 
 
-def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor:
+def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """`gram_product` of a few examples, the two tiles of all of them at once."""
     blocks = list(zip(torch.split(left, tile, 1), torch.split(right, tile, 1), strict=True))
     terms, sums = [], []
@@ -62,7 +74,8 @@ def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor
         sums.append(sum(beside, start=inner_products(left_gram, right_gram)))
     # The additions that a product passes through: those of its tile, of its row of tiles, of all rows.
     length = left.shape[2] + right.shape[2] + 2 * tile + 2 * len(blocks)
-    return rounded_up(sum(sums[1:], start=sums[0]), torch.cat(terms, 1), length)
+    lengths = torch.cat(terms, 1)
+    return rounded_up(sum(sums[1:], start=sums[0]), lengths, length), least_square(lengths, length)
 
 
 def _gram(a: Tensor, b: Tensor) -> Tensor:

@@ -9,13 +9,13 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from fl_dp.engine.gradients.ghost_norm_bounds import product_lengths, rounded_up
+from fl_dp.engine.gradients.ghost_norm_bounds import least_square, product_lengths, rounded_up
 
 # Positions on a side of a tile, and features at a time. Both tiles stay in registers. Not measured on a GPU.
 _SIDE, _BLOCK = 64, 32
 
 
-def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
+def gram_product_triton(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """(N,) float32, as `gram.gram_product`; left (N, T, p), right (N, T, d): float32, bfloat16 or float16.
 
     Strides may be anything. float32 is multiplied as float32, without tensor cores.
@@ -44,7 +44,8 @@ def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
     length = p + d + 2 * min(T, _SIDE) + 2 * tiles
     # Tensor cores truncate instead of rounding: each addition may be off by twice as much (Fasi et al. 2021).
     cuts = 1 if left.dtype == right.dtype == torch.float32 else 2
-    return rounded_up(sums.sum(2).sum(1), product_lengths(left, right), cuts * length)
+    terms = product_lengths(left, right)
+    return rounded_up(sums.sum(2).sum(1), terms, cuts * length), least_square(terms, cuts * length)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

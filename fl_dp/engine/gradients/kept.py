@@ -1,7 +1,7 @@
 """What is kept of one parameter's gradients between computing their lengths and their weighted sum."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.lengths import flat_rows, in_type, squared_lengths, wide_type
 from fl_dp.engine.rounding import add_to, long_type
-from fl_dp.engine.sum_error import ROWS, positions_at_once
+from fl_dp.engine.sum_error import Additions
 
 Combine = Callable[..., Tensor]
 
@@ -22,51 +22,70 @@ class Kept:
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
     type of the factors if that is wider.
     positions: the number of outer products that a gradient is the sum of, if it is not there itself; else 1.
+    least: (N,) below which no squared length is taken in a secret order (`least_square`); None if gradients
+    are there.
     """
 
     norm_squared: Tensor
     parts: tuple[Tensor, ...]
     combine: Combine
     positions: int = 1
+    least: Tensor | None = None
 
-    def without(self, left_out: Tensor) -> "Kept":
-        """The same with zeros in all parts of the examples that are left out: (N,) booleans, on any device.
-
-        As these may hold inf or NaN, a factor of zero would not do.
-        """
-        return replace(self, parts=tuple(_zeroed(part, left_out) for part in self.parts))
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that is kept of each example."""
+        own = (self.norm_squared, *self.parts)
+        return own if self.least is None else (*own, self.least)
 
     def weighted_sum(
-        self, factors: Tensor, rows: Tensor | slice | None, *, float32_rows: int = ROWS[-1]
+        self, factors: Tensor, additions: Additions, *, left_out: Tensor | None = None
     ) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape, in float32 at least.
 
         Call it without gradients and within `full_precision`: the gradients that are added must be those
-        whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice, or
-        None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and zero
-        times inf is not zero. float32_rows: how many vectors are added in float32, none if 0; blocks, and
-        terms that may cancel, are added in float64 (`sum_error.py`).
+        whose lengths were measured.
+
+        factors: (N,), N >= 1. left_out: (N,) booleans: examples that are zeroed, as they may hold inf or NaN,
+        and zero times inf is not zero; None if there are none. Every block is formed in full, whatever is
+        left out: so its bits depend on its own examples alone, and on its place.
         """
-        if rows is not None:
-            factors = factors[rows]
-        are_vectors = self.positions == 1
-        if not (are_vectors and float32_rows):
+        rows, at_once = additions.rows, additions.rows * additions.together
+        if additions.wide:
             factors = factors.double()
-        parts = self.parts if rows is None else [part[rows] for part in self.parts]
-        at_once = positions_at_once(self.positions) // self.positions
-        size = (float32_rows or ROWS[0]) if are_vectors else at_once
-        if len(factors) <= size:
-            return self.combine(factors, *parts)
-        first, *others = zip(*(torch.split(one, size) for one in (factors, *parts)), strict=True)
-        total = self.combine(*first)
-        total = total.to(long_type(total))
-        for block in others:
-            add_to(total, self.combine(*block))
+        total: Tensor | None = None
+        for start in range(0, len(factors), at_once):
+            starts = range(start, min(len(factors), start + at_once), rows)
+            found = self._sum_of_blocks(factors, starts, left_out)
+            if total is None:
+                total = found
+            else:
+                total = total.to(long_type(total))
+                add_to(total, found)
+        assert total is not None
         return total
 
+    def _sum_of_blocks(self, factors: Tensor, starts: range, left_out: Tensor | None) -> Tensor:
+        """The sum of the blocks that begin there, in the type of the blocks."""
+        total: Tensor | None = None
+        for start in starts:
+            block = slice(start, min(starts.stop, start + starts.step))
+            found = self.combine(factors[block], *self._parts(block, left_out))
+            total = found if total is None else total.add_(found)
+        assert total is not None
+        return total
 
-def _zeroed(part: Tensor, examples: Tensor) -> Tensor:
-    return part.masked_fill(examples.view(-1, *(1,) * (part.dim() - 1)), 0)
+    def _parts(self, block: slice, left_out: Tensor | None) -> list[Tensor]:
+        """Those of a block's examples, with zeros for those that are left out."""
+        parts = [part[block] for part in self.parts]
+        if left_out is None or (host_reads(left_out) and not left_out[block].any()):
+            return parts
+        return [part.masked_fill(left_out[block].view(-1, *(1,) * (part.dim() - 1)), 0) for part in parts]
+
+
+def host_reads(tensor: Tensor) -> bool:
+    """Whether the host can read it cheaply. From a GPU it would first wait for all queued work."""
+    return tensor.device.type == "cpu"
 
 
 def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:

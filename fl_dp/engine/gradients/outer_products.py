@@ -55,8 +55,8 @@ class Outer(GradientLayout):
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
-        norm_squared = gram_product(self.left, self.right)
-        return Kept(norm_squared, (self.left, self.right), _combine_outer, self.positions)
+        norm_squared, least = gram_product(self.left, self.right)
+        return Kept(norm_squared, (self.left, self.right), _combine_outer, self.positions, least)
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)
@@ -84,4 +84,5 @@ def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
         a = lefts.of(left[part], factors[part] if of_left else None).flatten(0, 1).T
         b = rights.of(right[part], None if of_left else factors[part]).flatten(0, 1)
         total = torch.mm(a, b) if total is None else total.addmm_(a, b)
-    return left.new_zeros(left.shape[2], right.shape[2], dtype=dtype) if total is None else total
+    assert total is not None  # there is one example at least
+    return total

@@ -12,7 +12,8 @@ from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost
 from fl_dp.engine.precision import full_precision
-from fl_dp.errors import ConfigError
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, additions
+from fl_dp.errors import ConfigError, ModelError
 
 Mode = Literal["mixed", "ghost", "instantiate"]
 
@@ -64,11 +65,16 @@ class KernelChooser:
     of another chooser, on a machine of the same kind, nothing is measured.
 
     measures: False to choose by the formula alone, so that several processes choose the same.
+
+    ordered: whether passes are of batches in a secret order (`clipped_grad_sum`). How sums are added then
+    follows from their shape, which is that of the first pass: let it be one of random numbers.
     """
 
     mode: Mode = "mixed"
     fixed: Mapping[str, str] = field(default_factory=dict)
     measures: bool = True
+    ordered: bool = True
+    _positions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[str, KernelRow] = field(default_factory=dict, init=False, repr=False)
     _final: dict[tuple[object, ...], KernelRow] = field(default_factory=dict, init=False, repr=False)
@@ -76,8 +82,20 @@ class KernelChooser:
     def keep(self, name: str, layout: GradientLayout) -> Kept:
         """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
-        Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's.
+        Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's, and
+        ModelError if `ordered` and a pass has another shape than the first.
         """
+        kept = self._keep(name, layout)
+        declared = self._positions.setdefault(name, layout.positions)
+        if self.ordered and kept.positions > 1 and layout.positions != declared:
+            raise ModelError(
+                f"{name}: {layout.positions} positions of an example, where passes of random numbers had "
+                f"{declared}: records would decide the shape of a pass, and so how others are added. Let the "
+                'model keep one shape, or ask for arithmetic = "proven".'
+            )
+        return kept
+
+    def _keep(self, name: str, layout: GradientLayout) -> Kept:
         kind = (name, layout.signature, _is_little(layout))
         if row := self._final.get(kind):
             self._rows[name] = row
@@ -123,7 +141,7 @@ class KernelChooser:
         if key not in self._measured:
             if layout.num_examples < ENOUGH_EXAMPLES:
                 return _Choice(_by_formula(layout, candidates), final=False)
-            self._measured[key] = _by_trial(layout, candidates)
+            self._measured[key] = _by_trial(layout, candidates, ordered=self.ordered)
         return self._measured[key]
 
     def _candidates(self, name: str, layout: GradientLayout) -> tuple[str, ...]:
@@ -169,7 +187,7 @@ def _by_formula(layout: GradientLayout, candidates: tuple[str, ...]) -> str:
     return (family or candidates)[-1]
 
 
-def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
+def _by_trial(layout: GradientLayout, candidates: tuple[str, ...], *, ordered: bool) -> _Choice:
     """Of the kernels nearly as fast as the fastest, the one that keeps least; of equals the faster.
 
     If all gradients together take little memory, the fastest.
@@ -177,7 +195,7 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
     little = _is_little(layout)
     # The losing kernels may need much memory: they are tried on part of the batch.
     few = layout if little else layout.first(max(ENOUGH_EXAMPLES, layout.num_examples // 4))
-    trials = _trials(few, candidates)
+    trials = _trials(few, candidates, ordered=ordered)
     slower = 1.0 if little else SLOWER_FOR_MEMORY
     limit = slower * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
@@ -186,30 +204,32 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
     return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()}, kept=kept)
 
 
-def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Trial]:
+def _trials(layout: GradientLayout, kernels: tuple[str, ...], *, ordered: bool) -> dict[str, _Trial]:
     """For each kernel the shortest of several runs: the first may load code, other work may slow down any.
 
     The kernels take turns. A kernel that has just run finds its code and data in the cache; within a step it
     would not.
     """
     clock = clock_for(layout.device)
-    trials = {kernel: _trial(layout, kernel) for kernel in kernels}
+    trials = {kernel: _trial(layout, kernel, ordered=ordered) for kernel in kernels}
     until = clock() + TRIAL_SECONDS
     for turn in range(MOST_TURNS - 1):
         if turn > 0 and clock() > until:
             break
         for kernel in kernels:
-            trials[kernel] = min(trials[kernel], _trial(layout, kernel), key=lambda trial: trial.seconds)
+            again = _trial(layout, kernel, ordered=ordered)
+            trials[kernel] = min(trials[kernel], again, key=lambda trial: trial.seconds)
     return trials
 
 
-def _trial(layout: GradientLayout, kernel: str) -> _Trial:
+def _trial(layout: GradientLayout, kernel: str, *, ordered: bool) -> _Trial:
     """Time of norm and weighted sum together."""
     clock = clock_for(layout.device)
     start = clock()
     kept = layout.keep(kernel)
     with full_precision(kept.norm_squared.device):
-        kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
+        adding = additions(kept.positions, MOST_IN_FLOAT32, ordered=ordered)
+        kept.weighted_sum(torch.ones_like(kept.norm_squared), adding)
     if kept.norm_squared.is_cuda:
         torch.cuda.synchronize(kept.norm_squared.device)
     return _Trial(clock() - start, _kept_bytes(kept))

@@ -18,7 +18,6 @@ from fl_dp.engine.gradients.lengths import in_type, wide_type
 from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
 from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.sum_error import sum_error
 from fl_dp.engine.triton_support import has_triton
 from fl_dp.errors import ConfigError
 
@@ -36,7 +35,7 @@ def add_gaussian_noise(
     """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
 
     Call it once for each logical batch, with the sum of all its physical batches. On the grid the deviation
-    is a little larger, see `noise_grid`: for the rounding of the sum (`sum_error`), and for that of the grid.
+    is a little larger, see `noise_grid`: for the rounding of the sum (`error`), and for that of the grid.
     The real and the imaginary part of a complex entry each get noise of that deviation.
 
     Args:
@@ -66,7 +65,7 @@ def add_gaussian_noise(
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
     count = count_of(grads.values())
-    grid = noise_grid(clipped.sensitivity, noise_multiplier, count, sum_error(clipped.most))
+    grid = noise_grid(clipped.sensitivity, noise_multiplier, count, clipped.error)
     return numbers_of(_noisy(clipped, grads, grid, generator), grid, grads)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fl_dp.engine.gradients.ghost_norm_bounds import (
+    least_square,
     product_lengths,
     rounded_up,
     row_lengths,
@@ -72,3 +73,12 @@ def test_squares_that_count_as_zero_are_made_up_for_by_the_bound(features):
 )
 def test_products_are_added_in_float32_at_least(left, right, expected):
     assert sum_dtype(torch.zeros(1, dtype=left), torch.zeros(1, dtype=right)) == expected
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_squared_terms_are_increased_by_all_that_rounding_may_take_off(dtype):
+    terms = torch.rand(5, 9, dtype=dtype)
+    exact = terms.double().square().sum(1) / 4
+    found = least_square(terms, 1000).double()
+    assert (found >= exact * (1 + 1000 * torch.finfo(dtype).eps)).all()
+    torch.testing.assert_close(found, exact, rtol=2e-4, atol=0)

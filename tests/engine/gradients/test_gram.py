@@ -29,7 +29,7 @@ def _pair(num_examples, shape, dtype=torch.float32):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_equals_the_definition_in_float64(shape, num_examples):
     left, right = _pair(num_examples, shape, torch.float64)
-    found = gram_product(left, right)
+    found = gram_product(left, right)[0]
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, by_definition(left, right), rtol=1e-9, atol=1e-9)
 
@@ -38,7 +38,7 @@ def test_equals_the_definition_in_float64(shape, num_examples):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_is_float32_and_at_most_a_little_too_large_for_shorter_types(shape, dtype):
     left, right = _pair(7, shape, dtype)
-    found, exact = gram_product(left, right), by_definition(left, right)
+    found, exact = gram_product(left, right)[0], by_definition(left, right)
     assert found.dtype == torch.float32
     assert (found >= exact).all()
     torch.testing.assert_close(found.double(), exact, rtol=2e-2, atol=0)
@@ -52,7 +52,7 @@ def test_tiles_and_workspaces_of_any_size_agree(monkeypatch, tile, workspace, dt
     monkeypatch.setattr(gram, "_CPU_TILE", tile)
     monkeypatch.setattr(chunks, "_CPU_BYTES", workspace)
     tolerance = 1e-9 if dtype == torch.float64 else 1e-3
-    found = gram_product(left, right).double()
+    found = gram_product(left, right)[0].double()
     torch.testing.assert_close(found, by_definition(left, right), rtol=tolerance, atol=tolerance)
 
 
@@ -70,7 +70,7 @@ def test_views_of_any_strides_and_pairs_of_types():
     left = torch.randn(3, 8, 40)[:, 1:7].transpose(1, 2)
     right = torch.randn(40, 3, 10)[..., ::2].transpose(0, 1)
     for one in (left, left.bfloat16()):
-        found = gram_product(one, right).double()
+        found = gram_product(one, right)[0].double()
         torch.testing.assert_close(found, by_definition(one, right), rtol=1e-3, atol=0)
 
 
@@ -79,9 +79,9 @@ def test_views_of_any_strides_and_pairs_of_types():
 @pytest.mark.parametrize("side", [0, 1])
 def test_values_that_are_not_finite_stay_with_their_example(shape, poison, side):
     pair = _pair(4, shape)
-    clean = gram_product(*pair)
+    clean = gram_product(*pair)[0]
     pair[side][2, -1, 1] = poison
-    found = gram_product(*pair)
+    found = gram_product(*pair)[0]
     assert not found[2].isfinite()
     others = torch.tensor([0, 1, 3])
     assert torch.equal(found[others], clean[others])
@@ -105,7 +105,7 @@ def test_never_less_than_the_definition(seed, shape, log_scales, cancel, flush):
     left, right = (x * 10.0**log for x, log in zip((left, right), log_scales, strict=True))
     exact = by_definition(left, right)
     torch.set_flush_denormal(flush)
-    found = gram_product(left, right)
+    found = gram_product(left, right)[0]
     torch.set_flush_denormal(False)
     below_normal = left.shape[1] ** 2 * torch.finfo(torch.float32).tiny
     assert ((found.double() + below_normal >= exact) | ~found.isfinite()).all()
@@ -119,7 +119,7 @@ def test_a_tiny_row_times_a_huge_one_cannot_hide_a_long_gradient(T, entry, flush
     exact = by_definition(left, right)
     assert exact > 1e-5
     torch.set_flush_denormal(flush)
-    squares, found = left.square().sum(), gram_product(left, right)
+    squares, found = left.square().sum(), gram_product(left, right)[0]
     torch.set_flush_denormal(False)
     assert squares == 0
     assert found >= exact
@@ -131,10 +131,24 @@ def test_terms_that_cancel_do_not_hide_behind_lower_precision(precision, autocas
     torch.manual_seed(0)
     left, right = torch.randn(8, 64, 64), torch.randn(8, 64, 64)
     left, right = torch.cat([left, -left * 1.001], 1), torch.cat([right, right], 1)
-    plain = gram_product(left, right)
+    plain = gram_product(left, right)[0]
     torch.set_float32_matmul_precision(precision)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        found = gram_product(left, right)
+        found = gram_product(left, right)[0]
     torch.set_float32_matmul_precision("highest")
     assert torch.equal(found, plain)
     assert (found >= by_definition(left, right)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES[2:])
+def test_no_length_in_a_secret_order_is_below_half_of_that_of_all_terms(shape, dtype):
+    """So all terms are at most 2 sqrt(T) times as long: docs/rounding.md. One term is as long as its sum."""
+    left, right = _pair(7, shape, dtype)
+    terms = left.double().norm(dim=2) * right.double().norm(dim=2)
+    found = gram_product(left, right)[1].double()
+    expected = terms.square().sum(1) / (4 if shape[0] > 1 else 1)
+    assert (found >= expected).all()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
+    longest = 2 * shape[0] ** 0.5 if shape[0] > 1 else 1
+    assert (terms.sum(1) <= longest * found.sqrt()).all()

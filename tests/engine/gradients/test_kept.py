@@ -6,8 +6,11 @@ import torch
 from fl_dp.engine.gradients.convolution import Conv, Geometry
 from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, weighted_rows
 from fl_dp.engine.gradients.outer_products import Outer
+from fl_dp.engine.sum_error import Additions, additions
 
 FACTORS = torch.tensor([0.5, 0.0, 2.0])
+SINGLY = Additions(1, wide=False)
+TOGETHER = Additions(3, wide=False)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 5), (3,)])
@@ -15,7 +18,7 @@ FACTORS = torch.tensor([0.5, 0.0, 2.0])
 def test_lengths_and_the_sum_of_factors_times_gradients(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     grads = torch.randn(shape).to(dtype)
     kept = keep_instantiated(grads)
-    total = kept.weighted_sum(FACTORS, None)
+    total = kept.weighted_sum(FACTORS, TOGETHER)
     assert total.dtype == torch.promote_types(dtype, torch.float32)
     expected = torch.tensordot(FACTORS.double(), grads.double(), dims=1)
     torch.testing.assert_close(total.double(), expected, rtol=1e-5, atol=1e-6)
@@ -23,13 +26,16 @@ def test_lengths_and_the_sum_of_factors_times_gradients(shape: tuple[int, ...], 
     torch.testing.assert_close(kept.norm_squared.double(), squares, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("rows", [torch.tensor([0, 2]), slice(2, 3), slice(0, 1)])
-def test_an_example_that_is_left_out_is_never_multiplied(rows: torch.Tensor | slice) -> None:
+@pytest.mark.parametrize("additions", [SINGLY, TOGETHER, Additions(2, wide=True)])
+@pytest.mark.parametrize("left_out", [[1], [0, 1], [0, 1, 2]])
+def test_an_example_that_is_left_out_is_never_multiplied(left_out: list[int], additions: Additions) -> None:
     """Zero times NaN is NaN."""
     grads = torch.randn(3, 4, dtype=torch.float64)
-    grads[1] = torch.nan
-    total = keep_instantiated(grads).weighted_sum(FACTORS, rows)
-    torch.testing.assert_close(total, FACTORS.double()[rows] @ grads[rows])
+    grads[left_out] = torch.nan
+    mask = torch.zeros(3, dtype=torch.bool)
+    mask[left_out] = True
+    total = keep_instantiated(grads).weighted_sum(FACTORS, additions, left_out=mask)
+    torch.testing.assert_close(total, FACTORS.double()[~mask] @ grads[~mask])
 
 
 def test_factors_of_narrow_numbers_lose_nothing() -> None:
@@ -51,10 +57,11 @@ def test_copies_are_exact_in_one_memory_and_never_the_rows_themselves_where_they
     assert torch.equal(rows, before)
 
 
-def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:
+def _sums(kept: Kept, count: int, most: int, *, ordered: bool = False) -> list[int]:
     """How many examples each product has."""
     seen: list[int] = []
-    wide = kept.positions > 1 or not float32_rows
+    adding = additions(kept.positions, most, ordered=ordered)
+    wide = adding.wide
 
     def combine(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
         seen.append(len(factors))
@@ -62,18 +69,20 @@ def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:
         assert factors.dtype == (torch.float64 if wide else torch.float32)
         return kept.combine(factors, *parts)
 
-    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), None, float32_rows=float32_rows)
-    assert total.dtype == (torch.float64 if wide or len(seen) > 1 else torch.float32)
+    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), adding)
+    assert total.dtype == (torch.float64 if wide or len(seen) > adding.together else torch.float32)
     return seen
 
 
 def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
     """docs/rounding.md: vectors in float32, or 2^12 or 2^14 positions in float64; blocks in float64."""
     vectors = keep_instantiated(torch.randn(100, 5))
-    assert _sums(vectors, 100, 32) == [32, 32, 32, 4]
-    assert _sums(vectors, 100, 128) == _sums(vectors, 100, 0) == [100]
+    assert _sums(vectors, 100, 1024) == [32, 32, 32, 4]
+    assert _sums(vectors, 100, 256) == _sums(vectors, 100, 2**20) == [100]
     short = Outer(torch.randn(900, 8, 1), torch.randn(900, 8, 1)).keep("ghost")
     assert _sums(short, 900, 64) == [512, 388]
+    assert _sums(short, 20, 64, ordered=True) == [8, 8, 4]
+    assert _sums(vectors, 100, 2**20, ordered=True) == [64, 36]
     terms = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
     assert _sums(terms, 9, 64) == [4, 4, 1]
     image = torch.randn(9, 1, 64, 64)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fl_dp.engine.gradients.table_rows import Rows, added_by_halves, joined_positions
+from fl_dp.engine.sum_error import Additions
 
 NUM_ROWS = 5
 
@@ -54,7 +55,7 @@ def test_the_vector_that_is_added_is_the_one_that_was_measured():
     for order in ([0, 1, 2], [0, 2, 1], [2, 1, 0]):
         grads = parts[order].view(1, 3, 1)
         kept = Rows(torch.zeros(1, 3, dtype=torch.int64), grads, NUM_ROWS).keep("ghost")
-        added = kept.weighted_sum(torch.ones(1), None)
+        added = kept.weighted_sum(torch.ones(1), Additions(1, wide=False))
         assert float(kept.norm_squared.sqrt()) == pytest.approx(float(added.norm()), rel=1e-6, abs=1e-6)
 
 

@@ -18,6 +18,7 @@ from fl_dp.engine.kernel_choice import chooser as choosing
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
 from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
+from fl_dp.engine.sum_error import Additions
 
 GEOMETRY = Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1)
 
@@ -146,7 +147,9 @@ def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs,
 
 def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkeypatch):
     tried = []
-    monkeypatch.setattr(choosing, "_trial", lambda _, kernel: tried.append(kernel) or choosing._Trial(1.0, 1))
+    monkeypatch.setattr(
+        choosing, "_trial", lambda _, kernel, ordered: tried.append(kernel) or choosing._Trial(1.0, 1)
+    )
     _kernel(_outer(T=4, p=16, d=16))  # 2 T^2 / (p d) = 1/8
     assert tried[:4] == ["ghost", "instantiate"] * 2  # in turns
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
@@ -284,16 +287,18 @@ def test_all_kernels_of_a_convolution_give_what_its_gradients_give(case, channel
     for kernel in layout.kernels:
         kept = layout.keep(kernel)
         torch.testing.assert_close(kept.norm_squared, grads.flatten(1).square().sum(1), rtol=1e-6, atol=0)
-        for rows in (range(3), [0, 2], [1]):
-            found = kept.weighted_sum(factors + 1, torch.tensor(rows))
-            torch.testing.assert_close(found, sum((factors[n] + 1) * grads[n] for n in rows))
+        for counted in ([0, 1, 2], [0, 2], [1]):
+            left_out = torch.tensor([n not in counted for n in range(3)])
+            for rows in (1, 2, 3):
+                found = kept.weighted_sum(factors + 1, Additions(rows, wide=False), left_out=left_out)
+                torch.testing.assert_close(found, sum((factors[n] + 1) * grads[n] for n in counted))
 
 
 def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):
     """What all of them need together would be the peak of the whole training."""
     sizes = []
 
-    def trial(layout, _):
+    def trial(layout, _, ordered):
         sizes.append(layout.num_examples)
         return choosing._Trial(1.0, 1)
 

@@ -84,6 +84,7 @@ def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
             axes=axes,
             chooser=chooser,
             most=most,
+            ordered=True,  # as a client's draws are; drawing and ordering take a thousandth of a step
         )
 
     return _noisy_step(task, clipped, _generator(task) if float_noise else "secure")

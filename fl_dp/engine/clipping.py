@@ -214,12 +214,11 @@ def sum_of(
     groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
         return empty_sum(parameters, max_grad_norm, clipping, most=most, ordered=ordered)
-    counts = torch.arange(len(losses), device=losses.device) < count
-    if counted is not None:
-        counts[:count] &= counted.to(losses.device)
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping, ordered=ordered)
-    for factor in {id(one): one for one in factors.values()}.values():
-        factor.masked_fill_(~counts, 0)
+    for factor in {id(one): one for one in factors.values()}.values():  # a group's parameters share one
+        factor[count:] = 0
+        if counted is not None:
+            factor[:count].masked_fill_(~counted.to(factor.device), 0)
     left_out = _spoilt(norms)
     grads: dict[str, Tensor] = {}
     with full_precision(losses.device):
@@ -227,7 +226,7 @@ def sum_of(
             part = kept.pop(name)  # frees each parameter's gradients after their use
             adding = additions(part.positions, most, ordered=ordered)
             grads[name] = _like(parameters[name], part.weighted_sum(factor, adding, left_out=left_out))
-    norms = norms[:count] if counted is None else norms[counts]
+    norms = norms[:count] if counted is None else norms[:count][counted.to(norms.device)]
     return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms, clipping, most, ordered)
 
 

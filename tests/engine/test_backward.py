@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
-from fl_dp.errors import ProbeError
 from fl_dp.engine.sum_error import Additions
+from fl_dp.errors import ProbeError
 
 
 class Twice(nn.Module):

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from without_rule import Slope
 
 from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sum_error import ORDERED_ERROR
 from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -324,3 +326,27 @@ def test_a_parameter_that_reaches_the_loss_without_data_is_refused():
         clipped_by_engine(
             model, torch.randn(3, 6), 1.0, loss=lambda m, x: m(x).squeeze(1) + m.weight.pow(2).sum()
         )
+
+
+@pytest.mark.parametrize("positions", [1, 2, 10])
+def test_in_a_secret_order_terms_that_cancel_count_as_half_as_long_at_least(positions):
+    """All of an example's gradient cancels, but for one position of an odd one."""
+    torch.manual_seed(0)
+    model, half = nn.Linear(3, 2, bias=False), torch.randn(4, positions // 2, 3)
+    x = torch.cat([half, -half, torch.randn(4, positions % 2, 3)], 1)
+    chooser = KernelChooser(mode="ghost")
+    found = [
+        clipped_grad_sum(
+            model(x).sum((1, 2)),
+            dict(model.named_parameters()),
+            max_grad_norm=0.1,
+            chooser=chooser,
+            ordered=one,
+        )
+        for one in (False, True)
+    ]
+    terms = 2**0.5 * x.norm(dim=2).norm(dim=1)
+    expected = terms if positions == 1 else terms / 2
+    torch.testing.assert_close(found[1].norms, expected, rtol=1e-4, atol=0)
+    assert (found[0].norms <= (1.001 * terms if positions == 1 else 0.01 * terms)).all()
+    assert found[1].error == ORDERED_ERROR != found[0].error

@@ -11,11 +11,11 @@ from fl_dp.engine.backward import keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
 from fl_dp.engine.recording import NotRecordedError, record
+from fl_dp.engine.sum_error import Additions
 from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.engine.sum_error import Additions
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 ROWS = 16

@@ -42,7 +42,7 @@ def test_of_no_batch_that_is_accepted_rounding_adds_more_than_is_charged_where_n
 
 
 def test_blocks_in_a_secret_order_err_by_less_than_is_charged_whatever_the_layers_are():
-    """docs/rounding.md: at each place of the largest block, the worst of all layers that may have one there."""
+    """docs/rounding.md: at each place of the largest block, the worst of all layers that reach it."""
     u, worst, in_float64 = 2.0**-24, dict.fromkeys(range(7), 0.0), 0.0
     for positions in range(1, MOST_POSITIONS + 1):
         adding = additions(positions, 2**20, ordered=True)

@@ -17,8 +17,8 @@ from fl_dp.engine.gradients.table_rows import Rows
 from fl_dp.engine.kernel_choice import chooser as choosing
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
 from fl_dp.engine.kernel_choice.table import kernel_table
-from fl_dp.errors import ConfigError
 from fl_dp.engine.sum_error import Additions
+from fl_dp.errors import ConfigError
 
 GEOMETRY = Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1)
 

@@ -21,13 +21,14 @@ from fl_dp.launch.clients import ClientStart, write_client_file
 from fl_dp.launch.processes import child_environment
 
 Process = subprocess.Popen[bytes]
+ROOT = Path(__file__).parents[2]
 
 
 def started(module: str, *words: object, cwd: Path, console: Path, clock: Clock | None = None) -> Process:
     """A process in a group of its own."""
     env = {
         **child_environment(cwd, threads=1),
-        "PYTHONPATH": os.getcwd(),
+        "PYTHONPATH": str(ROOT),
         "XDG_STATE_HOME": str(cwd / "state"),
     }
     env |= clock.environment() if clock else {}

@@ -93,6 +93,11 @@ class Machine:
         self.process.wait()
         forget(self.process.pid)
 
+    def end(self) -> None:
+        """Kill it, if it was ever started."""
+        if self.process is not None:
+            self.kill()
+
     def signal(self, number: int) -> None:
         if self.process is not None:
             with suppress(ProcessLookupError):
@@ -140,6 +145,10 @@ class Server(Machine):
             console=self.folder / "server.txt",
             clock=self.clock if self.has_clock else None,
         )
+
+    def end(self) -> None:
+        super().end()
+        self.disk.close()
 
     def rounds(self) -> list[dict[str, Any]]:
         return lines_of(self.out / "rounds.jsonl")
@@ -195,6 +204,10 @@ class Client(Machine):
             console=self.folder / "console.txt",
             clock=self.clock,
         )
+
+    def end(self) -> None:
+        super().end()
+        self.disk.close()
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:

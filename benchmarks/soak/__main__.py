@@ -64,12 +64,12 @@ def main() -> None:
     folder, chance = options.out.absolute(), random.Random(options.seed)
     if clock.library() is None:
         say("libfaketime is not installed: no clock is set")
-    others: list[Machine] = []
-    server, clients = all_started(folder, options.rounds, chance, others)
-    memory = Memory(server, {"server": server, clients[-1].name: clients[-1]})
+    machines: list[Machine] = []
     counts: Counter[str] = Counter()
-    begun = time.monotonic()
     try:
+        server, clients = all_started(folder, options.rounds, chance, machines)
+        memory = Memory(server, {"server": server, clients[-1].name: clients[-1]})
+        begun = time.monotonic()
         while server.process is not None and server.process.poll() is None:
             if time.monotonic() - begun > options.seconds:
                 say(f"given up after {options.seconds:.0f} s, in round {len(server.rounds())}")
@@ -78,10 +78,8 @@ def main() -> None:
             counts[one_fault(chance, server, clients, options.rounds)] += 1
         code = server.process.poll() if server.process is not None else None
     finally:
-        for machine in (server, *clients, *others):
-            machine.kill()
-        for disk in (server.disk, *(client.disk for client in clients)):
-            disk.close()
+        for machine in machines:
+            machine.end()
     lines = server.rounds()
     averaged = sum(any(one["status"] == "trained" for one in line["clients"].values()) for line in lines)
     seconds = time.monotonic() - begun
@@ -99,8 +97,9 @@ def main() -> None:
 
 
 def all_started(
-    folder: Path, rounds: int, chance: random.Random, others: list[Machine]
+    folder: Path, rounds: int, chance: random.Random, machines: list[Machine]
 ) -> tuple[Server, Sequence[Client]]:
+    """The server and its clients, once a round is over. machines: gets all that was started, even before."""
     settings = {
         "rounds": rounds,
         "clients": CLIENTS,
@@ -113,13 +112,14 @@ def all_started(
     words = tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
     # a port that nobody is given by chance: who connects to it while nobody serves it would reach itself
     server = Server(folder, port=chance.randrange(20000, 30000), words=words)
+    machines.append(server)
     server.start()
     while not (server.keys / "roster.json").exists():
         _check_alive(server)
         time.sleep(0.1)
     log = folder / "others.txt"
     words = str(server.port), str(folder / "strangers.json")
-    others.append(Machine(folder, started("benchmarks.soak.strangers", *words, cwd=folder, console=log)))
+    machines.append(Machine(folder, started("benchmarks.soak.strangers", *words, cwd=folder, console=log)))
     clients = [
         Client(
             folder / f"site{part}",
@@ -133,10 +133,11 @@ def all_started(
         )
         for part in range(CLIENTS)
     ]
+    machines += clients
     for client in clients:
         client.start()
     mute = loopback_site(server.keys, "mute").folder, f"127.0.0.1:{server.port}"
-    others.append(Machine(folder, started("benchmarks.soak.client", *mute, cwd=folder, console=log)))
+    machines.append(Machine(folder, started("benchmarks.soak.client", *mute, cwd=folder, console=log)))
     while len(server.rounds()) < 2:
         _check_alive(server)
         time.sleep(0.2)

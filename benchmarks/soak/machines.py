@@ -21,13 +21,14 @@ from fl_dp.launch.clients import ClientStart, write_client_file
 from fl_dp.launch.processes import child_environment
 
 Process = subprocess.Popen[bytes]
+ROOT = Path(__file__).parents[2]
 
 
 def started(module: str, *words: object, cwd: Path, console: Path, clock: Clock | None = None) -> Process:
     """A process in a group of its own."""
     env = {
         **child_environment(cwd, threads=1),
-        "PYTHONPATH": os.getcwd(),
+        "PYTHONPATH": str(ROOT),
         "XDG_STATE_HOME": str(cwd / "state"),
     }
     env |= clock.environment() if clock else {}
@@ -92,6 +93,11 @@ class Machine:
         self.process.wait()
         forget(self.process.pid)
 
+    def end(self) -> None:
+        """Kill it, if it was ever started."""
+        if self.process is not None:
+            self.kill()
+
     def signal(self, number: int) -> None:
         if self.process is not None:
             with suppress(ProcessLookupError):
@@ -139,6 +145,10 @@ class Server(Machine):
             console=self.folder / "server.txt",
             clock=self.clock if self.has_clock else None,
         )
+
+    def end(self) -> None:
+        super().end()
+        self.disk.close()
 
     def rounds(self) -> list[dict[str, Any]]:
         return lines_of(self.out / "rounds.jsonl")
@@ -194,6 +204,10 @@ class Client(Machine):
             console=self.folder / "console.txt",
             clock=self.clock,
         )
+
+    def end(self) -> None:
+        super().end()
+        self.disk.close()
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:

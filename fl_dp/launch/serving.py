@@ -34,7 +34,6 @@ from fl_dp.reporting.run_folder import SECURITY_LOG, SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import write_statements
 from fl_dp.reporting.tracking import tracking
 from fl_dp.reporting.wording import roster_too_small, some
-from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 
@@ -83,7 +82,7 @@ class Serving:
         def on_model(arrays: Mapping[str, NDArray]) -> None:
             tell.doing("sending the sites the final model")
             said = send_final_model(grid, arrays, _FINAL_SECONDS, run=run, private=config.private)
-            write_statements(folder, [self._stated(node, *one) for node, one in sorted(said.items())])
+            write_statements(folder, said)
 
         with tracking(config, folder, tell.say) as tracked:
             end = tried(
@@ -93,11 +92,6 @@ class Serving:
             )
         with tell.aside():
             return conclude(end, folder, tell.say)
-
-    def _stated(self, node: int, text: str, signature: str) -> Stated:
-        """A statement with the key of the site that was at that node when it sent it."""
-        site = self.hub.site_of(node)
-        return Stated(text, site.key if site else "", signature)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from fl_dp.errors import ConfigError, DataError, FlDpError
 from fl_dp.federation.client.payment import pay_and_answer
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.client.round import ClientRounds, update_of
+from fl_dp.federation.server.aggregation import aggregation_of
 from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
@@ -36,7 +37,7 @@ from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.federation.server.report import client_round
 from fl_dp.federation.server.state import RunState, read_state, write_state
 from fl_dp.federation.server.verify import RoundResult, Verdict, settle
-from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.federation.wire.arrays import ArraySpec, encode, specs
 from fl_dp.federation.wire.messages import plan_to_content, update_to_content
 from fl_dp.form import Form
 from fl_dp.launch.first_checks import check_files, check_first
@@ -216,6 +217,15 @@ def test_an_aggregation_and_a_server_optimizer_are_used_over_a_resumption_too(tm
     second.restore(kept.aggregated)
     resumed = second.aggregate(encode(kept.arrays), judged)["w"].numpy()
     assert resumed.tolist() == [7.5, -7.5]  # the second step, which adds the mean twice
+
+
+def test_an_aggregation_reads_its_argument():
+    updates = [({"w": np.float32([value])}, 1.0) for value in (1, 2, 3, 10, 1e9)]
+    for name, mean in (("own-trim", 5.0), ("own-trim:2", 3.0)):
+        found = aggregation_of(name).combine(updates, [], {"w": ArraySpec((1,), np.dtype(np.float32))})
+        assert found["w"].tolist() == [mean]
+    with pytest.raises(ConfigError, match="aggregation = 'own-trim:two': invalid literal for int"):
+        check(aggregation="own-trim:two")
 
 
 def test_an_accountant_plans_and_holds_budgets_if_it_is_a_bound():

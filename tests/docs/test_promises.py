@@ -54,4 +54,5 @@ def test_running_names_every_key_that_may_be_changed():
 def test_every_choice_stands_on_the_page_of_its_kind(kind, page):
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     named = {name for word in re.findall("`([^`\n]+)`", text) for name in re.split(r"[^\w-]+", word)}
-    assert set(getattr(choices, kind).built_in()) <= named
+    missing = set(getattr(choices, kind).built_in()) - named
+    assert not missing, f"name {sorted(missing)} on docs/{page}.md"

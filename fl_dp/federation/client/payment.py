@@ -3,8 +3,9 @@
     question -> Accepted -> Paid -> answer
 
 The client's own policy accepts a question (`round.py`, `evaluation.py`). Only `pay` makes a `Paid` of it: for
-a list of clients that share a ledger, in one transaction, on the disk before the first record is read. Only
-what is paid for can be worked on (`attempt`). `settle` commits what has succeeded, and makes the answers.
+a list of clients that share a ledger, in one transaction, on the disk before the first record is worked on.
+Before that, records are read only to find their account. Only what is paid for can be worked on (`attempt`).
+`settle` commits what has succeeded, and makes the answers.
 What was not confirmed counts as spent: a payment of work that failed, or that never ended, stays reserved in
 the ledger, and nothing takes it back.
 

@@ -21,8 +21,8 @@ class Aggregation(ABC):
     """One instance for a whole run. It post-processes noised updates, so whatever it does costs no privacy.
 
     needs_single_updates: whether it needs every update separately; otherwise a simulation sends their sums.
-    argument: what users may write after the name, as errors call it: F of krum:F. None: nothing.
-    malicious: F, the number of clients in a round that are assumed to be malicious.
+    argument: what users may write after the name, as errors call it: F of krum:F. None: nothing. `take` reads
+    it. malicious: F, the number of clients in a round that are assumed to be malicious.
     """
 
     needs_single_updates: ClassVar[bool] = False
@@ -43,6 +43,17 @@ class Aggregation(ABC):
         sums: of updates that were added up elsewhere; empty if single updates are needed.
         """
 
+    def take(self, argument: str) -> None:
+        """Take what the user wrote after the colon, here F. Override it for another argument.
+
+        ValueError says what was expected instead.
+        """
+        if self.argument != MALICIOUS:
+            raise ValueError(f"{type(self).__name__} has no method `take` that reads {self.argument}")
+        if not argument.isdecimal():
+            raise ValueError("expected a number of clients after the colon")
+        self.malicious = int(argument)
+
     def state(self) -> Mapping[str, NDArray]:
         """The arrays kept from round to round, by name; a resumed run restores them."""
         return {}
@@ -57,10 +68,11 @@ def aggregation_of(value: str) -> Aggregation:
     kind = chosen_class(AGGREGATIONS, value, Aggregation)
     argument = AGGREGATIONS.argument(value, kind.argument, optional=True)
     aggregation: Aggregation = made(kind, AGGREGATIONS, value)
-    if argument and kind.argument == MALICIOUS:
-        if not argument.isdecimal():
-            raise ConfigError(f"aggregation = {value!r}: expected a number of clients after the colon.")
-        aggregation.malicious = int(argument)
+    if argument:
+        try:
+            aggregation.take(argument)
+        except ValueError as error:
+            raise ConfigError(f"aggregation = {value!r}: {error}.") from None
     return aggregation
 
 

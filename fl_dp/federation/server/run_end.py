@@ -21,13 +21,11 @@ from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versions
 from fl_dp.reporting.reports import RunStatus, Summary
 from fl_dp.reporting.run_results import RunResults
-from fl_dp.statements import MOST_CHARACTERS, Statement
+from fl_dp.statements import MOST_CHARACTERS, Stated, Statement
 from fl_dp.tasks.description import describe
 from fl_dp.weights_digest import weights_digest
 
 logger = logging.getLogger("fl_dp")
-
-Said = Mapping[int, tuple[str, str]]  # by node: a statement's text, and the signature in hex
 
 
 def leave(
@@ -133,22 +131,28 @@ def _what_was_reached(prepared: PreparedRun, record: RunRecord, values: MetricRe
 
 def send_final_model(
     grid: BaseGrid, arrays: Mapping[str, NDArray], seconds: float, *, run: str, private: bool
-) -> Said:
+) -> list[Stated]:
     """Send the model to each site that is there, and wait at most `seconds`. Costs no budget.
 
-    Returns the statements of the sites that answered about what their data have spent.
+    Returns what the sites that answered have stated of what their data have spent, each with its site's key.
     """
     content = RecordDict({ARRAYS: encode(arrays), ABOUT: ConfigRecord({"run": run, "private": private})})
-    messages = {node: Message(content, node, FINAL_MODEL, ttl=seconds) for node in grid.get_node_ids()}
+    keys = {node: _key_of(grid, node) for node in grid.get_node_ids()}  # now: later its node may be gone
+    messages = {node: Message(content, node, FINAL_MODEL, ttl=seconds) for node in keys}
     heard = {node: one.content for node, one in ask(grid, messages, seconds) if one.has_content()}
     logger.info("the final model was sent to %d sites, %d have it", len(messages), len(heard))
-    return _statements(heard)
+    return _statements(heard, keys)
 
 
-def _statements(heard: Mapping[int, RecordDict]) -> dict[int, tuple[str, str]]:
+def _key_of(grid: BaseGrid, node: int) -> str:
+    site = grid.site_of(node)
+    return site.key if site else ""
+
+
+def _statements(heard: Mapping[int, RecordDict], keys: Mapping[int, str]) -> list[Stated]:
     """The readable statements. Whether they agree with the run, and who signed them, is checked elsewhere."""
-    found = {}
-    for node, content in heard.items():
+    found = []
+    for node, content in sorted(heard.items()):
         record = config_record(content, STATEMENT)
         if record is None:
             continue
@@ -160,5 +164,5 @@ def _statements(heard: Mapping[int, RecordDict]) -> dict[int, tuple[str, str]]:
         except ConfigError as error:
             logger.warning("node %d: %s", node, error)
         else:
-            found[node] = text, signature.hex()[:256]
+            found.append(Stated(text, keys[node], signature.hex()[:256]))
     return found

@@ -338,6 +338,18 @@ def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
     assert len(waits) == 1
 
 
+def test_a_site_that_is_gone_for_a_moment_is_waited_for_whoever_else_was_refused(fakes, monkeypatch):
+    """As a soak found: a refused site beyond those that were planned for counted as one of them."""
+    registration = Registration(replace(CONFIG, round_timeout=3600.0))
+    grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)} | {4: fakes.refuse("failed", "no data")})
+    registration.gather(grid)
+    for _ in range(2):
+        registration.note(registration.clients["3"], answered=False)
+    two = grid.nodes.pop(2)
+    monkeypatch.setattr(module, "pause", lambda started: grid.nodes.update({2: two}))
+    assert names(registration.gather(grid)) == ["1", "2"]
+
+
 def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):
     known = registration.gather(fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}))
     resumed = Registration(replace(CONFIG, epsilon=1.0))

@@ -224,6 +224,7 @@ def test_a_run_goes_on_with_its_own_settings(state):
         state.check_same(RunConfig(device="cpu"))
 
 
-def test_a_round_of_other_results_is_not_gone_on_with(state):
+@pytest.mark.parametrize("numerics", [NUMERICS - 1, NUMERICS + 1])
+def test_a_round_of_other_results_is_not_gone_on_with(state, numerics):
     with pytest.raises(ConfigError, match="the same round would give a different update"):
-        replace(state, numerics=NUMERICS + 1).check_same(RunConfig())
+        replace(state, numerics=numerics).check_same(RunConfig())

@@ -15,7 +15,10 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 class SecureSum(Aggregation):
     """Has no updates to combine: the opened sum is a gradient, see `SecureAggregator`."""
 
-    argument = "D:C"  # read by the run config
+    argument = "D:C"
+
+    def take(self, argument: str) -> None:
+        """Nothing: the run config reads it."""
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]

@@ -1,4 +1,4 @@
-"""The mean without the largest and the smallest value of each number."""
+"""The mean without the largest and the smallest values of each number, of which users name how many."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +11,20 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 
 class OwnTrim(Aggregation):
     needs_single_updates = True
+    argument = "ENDS"
+    _ends = 1
+
+    def take(self, argument: str) -> None:
+        self._ends = int(argument)
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
         ordered = {name: np.sort([update[name] for update, _ in updates], axis=0) for name in specs}
-        return {name: ordered[name][1:-1].mean(0).astype(spec.dtype) for name, spec in specs.items()}
+        return {
+            name: ordered[name][self._ends : -self._ends].mean(0).astype(spec.dtype)
+            for name, spec in specs.items()
+        }
 
 
 AGGREGATION = OwnTrim

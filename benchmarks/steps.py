@@ -72,9 +72,10 @@ def sgd(task: Task) -> Step:
     return step
 
 
-def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
+def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False, ordered: bool = True) -> Step:
+    """ordered: as a client's step; otherwise as one of `PrivacyEngine`."""
     axes = probe(task.model, task.inputs)  # in float32: layers are used alike under autocast
-    chooser, most = KernelChooser(mode), most_drawn(len(task.targets))
+    chooser, most = KernelChooser(mode, ordered=ordered), most_drawn(len(task.targets))
 
     def clipped() -> ClippedSum:
         return clipped_grad_sum(
@@ -84,7 +85,7 @@ def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
             axes=axes,
             chooser=chooser,
             most=most,
-            ordered=True,  # as a client's draws are; drawing and ordering take a thousandth of a step
+            ordered=ordered,
         )
 
     return _noisy_step(task, clipped, _generator(task) if float_noise else "secure")
@@ -246,6 +247,7 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "fl-dp-mixed": fl_dp,
     "fl-dp-ghost": partial(fl_dp, mode="ghost"),
     "fl-dp-instantiate": partial(fl_dp, mode="instantiate"),
+    "fl-dp-any-order": partial(fl_dp, ordered=False),
     "fl-dp-float-noise": partial(fl_dp, float_noise=True),
     "fl-dp-proven": fl_dp_proven,
     "opacus-hooks": opacus_hooks,

@@ -132,9 +132,8 @@ class Registration:
                     return able
             refused = {one.who for one in self._refused.values() if not one.passing}
             for_good = refused | self._silent()  # no wait will bring them
-            every = max(
-                self._config.clients, len(self.clients.keys() | for_good)
-            )  # more sites may know of it
+            # more sites than were asked for may know of the run
+            every = max(self._config.clients, len(self.clients.keys() | for_good))
             too_few = len(here) < self._config.min_clients
             if late or (too_few and every - len(for_good) < self._config.min_clients):
                 raise FederationError(self._too_few(len(here), waited))

@@ -221,3 +221,29 @@ def test_a_record_that_decides_the_shape_of_a_pass_adds_nothing():
     assert len(without.norms) == 6
     alone = F.cross_entropy(trainer._passes.model(batch[0][3:4]), batch[1][3:4])
     assert alone.isfinite()
+
+
+@pytest.mark.parametrize("shortest", [1, 0])
+def test_a_record_that_leaves_a_pass_one_position_adds_nothing(shortest):
+    """Blocks of vectors are longer than those of sums over positions: all others would change blocks."""
+
+    class Trimmed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.last = nn.Linear(4, 3), nn.Linear(1, 3)
+
+        def forward(self, x):
+            longest = shortest if (x[:, 0, 0] > 2).any() else 4
+            return self.layer(x[:, :longest]).sum(1) + self.last(x[:, 0, :1])
+
+    torch.manual_seed(0)
+    x = torch.rand(6, 5, 4)
+    data = TensorData(x, torch.arange(6) % 3, ("a", "b", "c"))
+    trainer = trainer_for(Trimmed(), objective_for(data.form), plan_of())
+    trainer.use_kernels({"layer.weight": "ghost", "last.weight": "ghost"})
+    trainer.declare_shapes()
+    batch = data.batch(torch.arange(6))
+    batch[0][3, 0, 0] = 9.0
+    with pytest.raises(ModelError, match="records would decide the shape"):
+        trainer.clipped.sum_of_pass(batch, 8)
+    assert len(trainer.clipped.clipped_or_none(batch, 8).norms) == 5

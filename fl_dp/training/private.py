@@ -119,7 +119,7 @@ class PrivateTrainer(Rehearsing):
 
         Each slot of the batch has a mask of its own, whichever record is in it. All masks of a step are
         secret, independent and identically distributed. So one record more does not change the distribution
-        of the others' masks; and given all masks, it moves the sum by C at most.
+        of the others' masks. Given all records' masks (docs/rounding.md), it moves the sum by C at most.
         """
         return self.source.child("masks")
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.sum_error import ORDERED_ERROR, additions
@@ -222,3 +223,49 @@ def test_a_record_that_decides_the_shape_of_a_pass_adds_nothing():
     assert len(without.norms) == 6
     alone = F.cross_entropy(trainer._passes.model(batch[0][3:4]), batch[1][3:4])
     assert alone.isfinite()
+
+
+def test_a_record_that_leaves_a_pass_one_position_adds_nothing():
+    """Blocks of vectors are longer than those of sums over positions: all others would change blocks."""
+
+    class Trimmed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.last = nn.Linear(4, 3), nn.Linear(1, 3)
+
+        def forward(self, x):
+            longest = 1 if (x[:, 0, 0] > 2).any() else 4
+            return self.layer(x[:, :longest]).sum(1) + self.last(x[:, 0, :1])
+
+    torch.manual_seed(0)
+    x = torch.rand(6, 5, 4)
+    data = TensorData(x, torch.arange(6) % 3, ("a", "b", "c"))
+    trainer = trainer_for(Trimmed(), objective_for(data.form), plan_of())
+    trainer.use_kernels({"layer.weight": "ghost", "last.weight": "ghost"})
+    trainer.declare_shapes()
+    batch = data.batch(torch.arange(6))
+    batch[0][3, 0, 0] = 9.0
+    with pytest.raises(ModelError, match="records would decide the shape"):
+        trainer.clipped.sum_of_pass(batch, 8)
+    assert len(trainer.clipped.clipped_or_none(batch, 8).norms) == 5
+
+
+def test_the_record_that_moves_takes_its_mask_along():
+    """Masks of places, the same ones with and without the new record, would move the sum by up to 3 C."""
+    torch.manual_seed(0)
+    number, place = 12, 4
+    x, masks = torch.randn(number + 1, 50), torch.randint(0, 2, (number + 1, 50)).float()
+    x[number], masks[number] = -x[place], 1 - masks[place]
+
+    def total(order, of_place):
+        weight = torch.zeros(1, 50, requires_grad=True)
+        losses = F.linear(10 * x[order] * masks[of_place], weight).squeeze(1)
+        made = clipped_grad_sum(losses, {"weight": weight}, max_grad_norm=1.0, ordered=True)
+        return made.grads["weight"].double()
+
+    order, places = list(range(number)), list(range(number))
+    with_it = [*order[:place], number, *order[place + 1 :], place]
+    taken_along = [*places[:place], number, *places[place + 1 :], place]
+    before = total(order, places)
+    assert (total(with_it, [*places, number]) - before).norm() > 2
+    assert (total(with_it, taken_along) - before).norm() <= 1 + ORDERED_ERROR

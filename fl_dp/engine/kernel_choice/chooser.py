@@ -83,11 +83,12 @@ class KernelChooser:
         """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
         Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's, and
-        ModelError if `ordered` and a pass has another shape than the first.
+        ModelError if `ordered` and a pass has another shape than the first; also if it has one position, as
+        blocks are then longer. Where a kernel forms the gradients, their blocks do not depend on it.
         """
         kept = self._keep(name, layout)
         declared = self._positions.setdefault(name, layout.positions)
-        if self.ordered and kept.positions > 1 and layout.positions != declared:
+        if self.ordered and kept.least is not None and layout.positions != declared:
             raise ModelError(
                 f"{name}: {layout.positions} positions of an example, where passes of random numbers had "
                 f"{declared}: records would decide the shape of a pass, and so how others are added. Let the "

@@ -166,7 +166,7 @@ def clipped_grad_sum(
     Raises:
         NoRuleError: An operator without a rule.
         ModelError: Losses of another shape.
-        ConfigError: A bound that bounds nothing, or a parameter without one.
+        ConfigError: A bound that bounds nothing, a parameter without one, or a chooser for another order.
 
     Example:
         >>> import fl_dp, torch
@@ -178,7 +178,12 @@ def clipped_grad_sum(
     """
     check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
-    chooser = chooser or KernelChooser(ordered=False)
+    chooser = chooser or KernelChooser()
+    if chooser.ordered != ordered:
+        raise ConfigError(
+            f"ordered={ordered}: expected chooser=KernelChooser(ordered={ordered}), the same in all passes, "
+            "which sees that they have one shape."
+        )
     kept = keep_gradients(losses, parameters, axes, chooser) if len(losses) else {}
     return sum_of(
         losses,

@@ -282,7 +282,7 @@ def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, T
     change: a backward function could mix examples that the forward pass keeps apart. NaN at a use counts
     as zero: it is 0 / 0, where a layer normalises the gradients of the other examples, which are zero.
     """
-    kept = keep_gradients(losses, parameters, axes, KernelChooser(ordered=False), retain_graph=True)
+    kept = keep_gradients(losses, parameters, axes, KernelChooser(), retain_graph=True)
     uses = (use for graph in (losses, changed) for use in find_uses(graph, parameters, axes.shared))
     with changed_grads(tuple(uses), lambda grad: grad.where(~grad.isnan(), 0)):
         for example in range(NUM_EXAMPLES):

@@ -186,7 +186,7 @@ class PrivacyEngine(Fixed, Reports):
         self.sensitivity = sensitivity(self._groups)
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
         fixed = check_kernels(kernels or {}, self.parameters)
-        self.chooser = KernelChooser(mode, fixed, measures=ranks is None, ordered=False)
+        self.chooser = KernelChooser(mode, fixed, measures=ranks is None)
         self._steps = Steps(sample_size, self.sample_rate, self.noise_multiplier)
         self.record_snr = record_snr
         self._generator = check_generator(generator, has_ranks=ranks is not None)
@@ -202,7 +202,6 @@ class PrivacyEngine(Fixed, Reports):
             self.clipping,
             self.noise_multiplier,
             batch_size,
-            ordered=False,
         )
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None

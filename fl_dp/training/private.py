@@ -56,7 +56,7 @@ class PrivateTrainer(Rehearsing):
         recorder: Recorder | None = None,
         more_devices: Sequence[torch.device] = (),
     ) -> None:
-        passes = Passes(model, axes, objective, chooser or KernelChooser(), device=device)
+        passes = Passes(model, axes, objective, chooser or KernelChooser(ordered=True), device=device)
         # raises, before a payment, if no grid is fine enough
         noise_grid(plan.max_grad_norm, plan.own_multiplier, count_of(passes.parameters.values()))
         rule = DpSgd(
@@ -66,6 +66,7 @@ class PrivateTrainer(Rehearsing):
             plan.noise_multiplier,
             plan.expected_batch_size,
             plan.shares,
+            ordered=True,
         )
         clipped = ClippedPasses(rule, passes, () if plan.one_by_one else more_devices, recorder)
         super().__init__(clipped, one_by_one=plan.one_by_one)

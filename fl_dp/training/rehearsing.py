@@ -59,7 +59,7 @@ class Rehearsing:
 
     def use_kernels(self, kernels: Mapping[str, str]) -> None:
         """Use these kernels, by parameter, and measure none."""
-        self._passes.chooser = KernelChooser(fixed=kernels)
+        self._passes.chooser = KernelChooser(fixed=kernels, ordered=True)
 
     def check_losses(self) -> None:
         """ProbeError if an example moves another's loss."""

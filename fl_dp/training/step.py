@@ -48,7 +48,7 @@ class DpSgd:
     noise_multiplier: float
     batch_size: int
     shares: int = 0
-    ordered: bool = True
+    ordered: bool = False
 
     @property
     def most(self) -> int:

@@ -12,7 +12,7 @@ from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sum_error import ORDERED_ERROR
-from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
+from fl_dp.errors import ConfigError, ModelError, NonFiniteError, NoRuleError
 
 pytestmark = pytest.mark.usefixtures("exact")
 MODES = ("mixed", "ghost", "instantiate")
@@ -334,13 +334,12 @@ def test_in_a_secret_order_terms_that_cancel_count_as_half_as_long_at_least(posi
     torch.manual_seed(0)
     model, half = nn.Linear(3, 2, bias=False), torch.randn(4, positions // 2, 3)
     x = torch.cat([half, -half, torch.randn(4, positions % 2, 3)], 1)
-    chooser = KernelChooser(mode="ghost")
     found = [
         clipped_grad_sum(
             model(x).sum((1, 2)),
             dict(model.named_parameters()),
             max_grad_norm=0.1,
-            chooser=chooser,
+            chooser=KernelChooser(mode="ghost", ordered=one),
             ordered=one,
         )
         for one in (False, True)
@@ -350,3 +349,16 @@ def test_in_a_secret_order_terms_that_cancel_count_as_half_as_long_at_least(posi
     torch.testing.assert_close(found[1].norms, expected, rtol=1e-4, atol=0)
     assert (found[0].norms <= (1.001 * terms if positions == 1 else 0.01 * terms)).all()
     assert found[1].error == ORDERED_ERROR != found[0].error
+
+
+def test_an_order_needs_a_chooser_that_sees_one_shape_in_all_passes():
+    model = nn.Linear(3, 2)
+    for chooser, ordered in ((None, True), (KernelChooser(), True), (KernelChooser(ordered=True), False)):
+        with pytest.raises(ConfigError, match=f"expected chooser=KernelChooser.ordered={ordered}"):
+            clipped_grad_sum(
+                model(torch.ones(4, 3)).sum(1),
+                dict(model.named_parameters()),
+                max_grad_norm=1.0,
+                chooser=chooser,
+                ordered=ordered,
+            )

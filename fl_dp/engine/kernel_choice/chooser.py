@@ -73,7 +73,7 @@ class KernelChooser:
     mode: Mode = "mixed"
     fixed: Mapping[str, str] = field(default_factory=dict)
     measures: bool = True
-    ordered: bool = True
+    ordered: bool = False
     _positions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[str, KernelRow] = field(default_factory=dict, init=False, repr=False)
@@ -83,18 +83,16 @@ class KernelChooser:
         """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
         Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's, and
-        ModelError if `ordered` and a pass has another shape than the first; also if it has one position, as
-        blocks are then longer. Where a kernel forms the gradients, their blocks do not depend on it.
+        ModelError if `ordered` and a pass has another shape than the first.
         """
-        kept = self._keep(name, layout)
         declared = self._positions.setdefault(name, layout.positions)
-        if self.ordered and kept.least is not None and layout.positions != declared:
+        if self.ordered and layout.positions != declared:
             raise ModelError(
                 f"{name}: {layout.positions} positions of an example, where passes of random numbers had "
                 f"{declared}: records would decide the shape of a pass, and so how others are added. Let the "
                 'model keep one shape, or ask for arithmetic = "proven".'
             )
-        return kept
+        return self._keep(name, layout)
 
     def _keep(self, name: str, layout: GradientLayout) -> Kept:
         kind = (name, layout.signature, _is_little(layout))

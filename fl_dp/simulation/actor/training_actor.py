@@ -76,7 +76,7 @@ class TrainingActor:
         self._round_key = ""  # of the round whose weights are loaded
         self._start: dict[str, Tensor] = {}  # the received arrays, never changed
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
-        self._chooser = KernelChooser()
+        self._chooser = KernelChooser(ordered=True)
         self._sum: dict[str, Tensor] = {}  # of this chunk's updates
         self._kept = b""  # the state after the client that was trained last
 
@@ -91,12 +91,12 @@ class TrainingActor:
         """
         setting = self._settings.physical_batch_size
         self._have_model()
-        first = self._trainer(plan, KernelChooser())
+        first = self._trainer(plan, KernelChooser(ordered=True))
         first.check_losses()
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
         batch = _rehearsed(first, batch)
         step = peak_bytes(lambda: first.rehearse(batch), self._device)
-        trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
+        trainer = self._trainer(plan, KernelChooser(fixed=first.kernels, ordered=True))
         wanted, memory = trainer.most_at_once, self._settings.memory_mib * 2**20
         at_most = (
             trainer.largest_physical_batch(memory, wanted) if setting == AUTO else min(int(setting), wanted)
@@ -105,7 +105,7 @@ class TrainingActor:
         size, needed = self._rehearsed(trainer, rows)
         first.fit_kernels(memory, size)
         if first.kernels != trainer.kernels:
-            trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
+            trainer = self._trainer(plan, KernelChooser(fixed=first.kernels, ordered=True))
             size, needed = self._rehearsed(trainer, size)
         trainer.check_rows(size)
         held, total = _gpu_bytes(self._device)
@@ -149,7 +149,7 @@ class TrainingActor:
         weights = self._round.weights.items()
         self._start = {name: torch.tensor(array, device=self._device) for name, array in weights}
         self._reset = [(state[name], array) for name, array in self._start.items() if name in state]
-        self._chooser = KernelChooser(fixed=self._round.kernels)
+        self._chooser = KernelChooser(fixed=self._round.kernels, ordered=True)
         self._round_key = self._round.key
 
     def _have_model(self) -> None:

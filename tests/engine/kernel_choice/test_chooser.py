@@ -85,7 +85,7 @@ def test_the_ratio_is_of_gram_matrices_to_gradients(groups):
 
 
 def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):
-    chooser = KernelChooser(ordered=False)
+    chooser = KernelChooser()
     chooser.keep("a", _outer(T=8, p=8, d=16))
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     for n in (11, 2):  # Poisson batches differ in size

@@ -260,7 +260,8 @@ def test_the_record_that_moves_takes_its_mask_along():
     def total(order, of_place):
         weight = torch.zeros(1, 50, requires_grad=True)
         losses = F.linear(10 * x[order] * masks[of_place], weight).squeeze(1)
-        made = clipped_grad_sum(losses, {"weight": weight}, max_grad_norm=1.0, ordered=True)
+        chooser = KernelChooser(ordered=True)
+        made = clipped_grad_sum(losses, {"weight": weight}, max_grad_norm=1.0, chooser=chooser, ordered=True)
         return made.grads["weight"].double()
 
     order, places = list(range(number)), list(range(number))

@@ -95,6 +95,7 @@ def test_a_step_takes_this_noise_and_not_torchs(monkeypatch):
     data = TensorData(torch.randn(20, 4), torch.arange(20) % 3, ("a", "b", "c"))
     trainer = trainer_for(model, data, PLAN)
     start = model.weight.detach().clone()
+    trainer.declare_shapes()  # a pass of random numbers that are no noise
     _without_torchs_normal(monkeypatch)
     _feed(monkeypatch, 0)  # the noise is the lowest there is
     monkeypatch.setattr(step, "draw", lambda *_: torch.zeros(0, dtype=torch.int64))
@@ -109,6 +110,7 @@ def test_a_deployed_and_a_simulated_client_take_it_too(real_client, federation, 
     taken = PrivateTrainer.step
 
     def step(self, *args):
+        self.declare_shapes()
         with monkeypatch.context() as inside:
             _without_torchs_normal(inside)
             taken(self, *args)

@@ -229,7 +229,7 @@ def sum_of(
     with full_precision(losses.device):
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
-            adding = additions(part.positions, most, ordered=ordered)
+            adding = additions(part.positions, parameters[name].numel(), most, ordered=ordered)
             grads[name] = _like(parameters[name], part.weighted_sum(factor, adding, left_out=left_out))
     norms = norms[:count] if counted is None else norms[:count][counted.to(norms.device)]
     return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms, clipping, most, ordered)

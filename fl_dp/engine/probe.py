@@ -301,7 +301,7 @@ def _check_example(
         found = torch.zeros_like(gradient)
         if part := kept.get(name):
             with torch.no_grad():
-                adding = additions(part.positions, NUM_EXAMPLES, ordered=False)
+                adding = additions(part.positions, gradient.numel(), NUM_EXAMPLES, ordered=False)
                 found = part.weighted_sum(one_hot, adding)
         _compare(name, found, gradient, "is not what one backward pass per example gives", whole)
     if example > 0:  # the first is the one that was changed

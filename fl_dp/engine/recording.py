@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 
 from fl_dp.engine.gradients.kept import Combine, Kept
 from fl_dp.engine.steady_rows import HUGE, LONG, scaled, write_weights
-from fl_dp.engine.sum_error import MOST_IN_FLOAT32, additions
+from fl_dp.engine.sum_error import Additions
 from fl_dp.engine.tracing import harness
 from fl_dp.engine.tracing.draws import kept_random_state
 
@@ -142,8 +142,8 @@ def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
 def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> harness.Outputs:
     """The results of a pass, and sums of them with a different factor for each example."""
     factors = torch.linspace(0.5, 1, len(losses), device=losses.device)
-    each = [(one, additions(one.positions, MOST_IN_FLOAT32, ordered=True)) for one in kept.values()]
-    found = [*_flat(losses, kept), *(one.weighted_sum(factors, adding) for one, adding in each)]
+    adding = Additions(rows=len(losses), wide=False)
+    found = [*_flat(losses, kept), *(one.weighted_sum(factors, adding) for one in kept.values())]
     return {str(number): one for number, one in enumerate(found)}
 
 

@@ -34,6 +34,7 @@ ORDERED_ERROR = 0.005  # of the sensitivity, in a secret order, for up to 2^20 e
 _BLOCK_ERROR = 0.002  # 4 R (R T + 3) 2 sqrt(T) u is at most this, for every layer
 _MOST_OF_BLOCK = 64  # examples of a block
 _TOGETHER = 8  # blocks that are added in float32
+_LEAST_PRODUCTS = 2**21  # of a block: fewer take less time in float64 than a call for each block
 _SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probability 2^-111
 
 
@@ -69,12 +70,13 @@ def most_drawn(expected: float) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def additions(positions: int, most: int, *, ordered: bool) -> Additions:
-    """How gradients are added that are sums of so many outer products; 1 for vectors.
+def additions(positions: int, numbers: int, most: int, *, ordered: bool) -> Additions:
+    """How gradients of so many numbers are added that are sums of so many outer products; 1 for vectors.
 
     most: B. ordered: whether the examples are in an order that is uniformly random and secret.
     """
-    if ordered and (rows := _rows_of_block(positions)):
+    rows = _rows_of_block(positions) if ordered else 0
+    if rows and (positions == 1 or rows * positions * numbers >= _LEAST_PRODUCTS):
         return Additions(rows, wide=False, together=_TOGETHER)
     if positions > 1:
         return Additions(positions_at_once(positions) // positions, wide=True)

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine import sum_error
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
@@ -26,7 +27,7 @@ from fl_dp.errors import ModelError
 from fl_dp.training.clipped_passes import ClippedPasses
 
 T, WIDTH = 16, 3
-ADDING = additions(T, 2**20, ordered=True)
+ADDING = additions(T, 2**20, 2**20, ordered=True)
 
 
 def cancelling(number: int) -> Outer:
@@ -100,7 +101,12 @@ GHOSTS = {f"{name}.weight": "ghost-matmul" for name in ("first", "second", "thir
 
 @pytest.fixture
 def played(monkeypatch):
-    """Calls a trainer's clipped sum of records in an order; returns the blocks of the passes that counted."""
+    """Calls a trainer's clipped sum of records in an order; returns the blocks of the passes that counted.
+
+    Also layers as small as these are added in blocks.
+    """
+    monkeypatch.setattr(sum_error, "_LEAST_PRODUCTS", 1)
+    sum_error.additions.cache_clear()
     seen: list[tuple[str, torch.Tensor]] = []
     passes: list[list[tuple[str, torch.Tensor]]] = []
     keep, whole, tried = KernelChooser.keep, ClippedPasses.sum_of_pass, ClippedPasses.clipped_or_none
@@ -136,7 +142,8 @@ def played(monkeypatch):
         trainer._clipped_sum(data, torch.tensor(order), ROWS)
         return [list(one) for one in passes]
 
-    return play
+    yield play
+    sum_error.additions.cache_clear()
 
 
 def differing(before, after):
@@ -159,7 +166,7 @@ def blocks_of(place: int) -> set[tuple[int, str, int]]:
     names = ["first.weight", "second.weight", "third.weight", "last.weight"]
     names += [name.replace("weight", "bias") for name in names]
     return {
-        (number, name, within // min(ROWS, additions(rows.get(name, 1), 2**20, ordered=True).rows))
+        (number, name, within // min(ROWS, additions(rows.get(name, 1), 2**20, 2**20, ordered=True).rows))
         for name in names
     }
 

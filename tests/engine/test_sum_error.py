@@ -17,7 +17,6 @@ from fl_dp.engine.rounding import round_up
 from fl_dp.engine.sum_error import (
     MOST_ERROR,
     MOST_IN_FLOAT32,
-    MOST_POSITIONS,
     ORDERED_ERROR,
     additions,
     most_drawn,
@@ -44,8 +43,8 @@ def test_of_no_batch_that_is_accepted_rounding_adds_more_than_is_charged_where_n
 def test_blocks_in_a_secret_order_err_by_less_than_is_charged_whatever_the_layers_are():
     """docs/rounding.md: at each place of the largest block, the worst of all layers that reach it."""
     u, worst, in_float64 = 2.0**-24, dict.fromkeys(range(7), 0.0), 0.0
-    for positions in range(1, MOST_POSITIONS + 1):
-        adding = additions(positions, 2**20, ordered=True)
+    every = ((T, additions(T, size, 2**20, ordered=True)) for T in range(1, 2**14 + 1) for size in (1, 2**30))
+    for positions, adding in every:
         longer = 2 * math.sqrt(positions) if positions > 1 else 1.0
         if adding.wide:
             terms = adding.rows * positions
@@ -127,7 +126,7 @@ def test_the_weighted_sum_is_as_near_to_the_sum_of_the_parts_as_is_charged(name,
     clipped = _clipped(layout, kept, factors)
     longest = float(clipped.flatten(1).norm(dim=1).max())
     assert 1e-4 < longest <= 1
-    adding = additions(kept.positions, most, ordered=False)
+    adding = additions(kept.positions, math.prod(layout.shape), most, ordered=False)
     found = kept.weighted_sum(factors, adding).view(layout.shape)
     off = float((found.double() - clipped.sum(0)).norm())
     assert off <= sum_error(most) / 2 * EXAMPLES / most

@@ -227,7 +227,7 @@ def _trial(layout: GradientLayout, kernel: str, *, ordered: bool) -> _Trial:
     start = clock()
     kept = layout.keep(kernel)
     with full_precision(kept.norm_squared.device):
-        adding = additions(kept.positions, MOST_IN_FLOAT32, ordered=ordered)
+        adding = additions(kept.positions, math.prod(layout.shape), MOST_IN_FLOAT32, ordered=ordered)
         kept.weighted_sum(torch.ones_like(kept.norm_squared), adding)
     if kept.norm_squared.is_cuda:
         torch.cuda.synchronize(kept.norm_squared.device)

@@ -57,10 +57,10 @@ def test_copies_are_exact_in_one_memory_and_never_the_rows_themselves_where_they
     assert torch.equal(rows, before)
 
 
-def _sums(kept: Kept, count: int, most: int, *, ordered: bool = False) -> list[int]:
-    """How many examples each product has."""
+def _sums(kept: Kept, count: int, most: int, *, ordered: bool = False, numbers: int = 2**20) -> list[int]:
+    """How many examples each product has. numbers: as if gradients had so many."""
     seen: list[int] = []
-    adding = additions(kept.positions, most, ordered=ordered)
+    adding = additions(kept.positions, numbers, most, ordered=ordered)
     wide = adding.wide
 
     def combine(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
@@ -82,6 +82,7 @@ def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
     short = Outer(torch.randn(900, 8, 1), torch.randn(900, 8, 1)).keep("ghost")
     assert _sums(short, 900, 64) == [512, 388]
     assert _sums(short, 20, 64, ordered=True) == [8, 8, 4]
+    assert _sums(short, 900, 64, ordered=True, numbers=2**14) == [512, 388]
     assert _sums(vectors, 100, 2**20, ordered=True) == [64, 36]
     terms = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
     assert _sums(terms, 9, 64) == [4, 4, 1]

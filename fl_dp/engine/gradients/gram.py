@@ -36,8 +36,8 @@ def gram_product(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     another's sum.
     """
     if left.shape[1] == 1:
-        squares = _single_products(left.squeeze(1), right.squeeze(1))
-        return squares, squares
+        single = _single_products(left.squeeze(1), right.squeeze(1))
+        return single, single
     if _fits_triton(left, right):
         from fl_dp.engine.gradients.gram_triton import gram_product_triton  # late: few machines have it
 

@@ -202,6 +202,27 @@ def test_of_all_passes_only_the_blocks_of_two_places_differ(played, number, harm
     assert found <= blocks_of(place) | blocks_of(number)
 
 
+def test_a_record_that_raises_leaves_all_others_in_their_blocks():
+    """One by one they would round otherwise; these are the bits of a pass with a copy in its place."""
+    torch.manual_seed(1)
+    x = torch.rand(8, 1, 16, 16)
+    data = TensorData(x, torch.arange(8) % 3, ("a", "b", "c"))
+    trainer = trainer_for(Net(), objective_for(data.form), plan_of())
+    trainer.use_kernels(GHOSTS)
+    trainer.declare_shapes()
+    batch, counted = data.batch(torch.arange(8)), torch.arange(8) != 3
+    replaced = tuple(part.clone() for part in batch)
+    for part in replaced:
+        part[3] = part[0]
+    batch[0][3, 0, 0, 0] = -7
+    found = trainer.clipped.clipped_or_none(batch, ROWS)
+    expected = trainer.clipped.sum_of_pass(replaced, ROWS, counted=counted)
+    assert len(found.norms) == 7
+    for name, grad in expected.grads.items():
+        assert found.grads[name].dtype == grad.dtype
+        assert torch.equal(found.grads[name], grad)
+
+
 def test_a_record_that_decides_the_shape_of_a_pass_adds_nothing():
     """The rows of a block would follow from it, and with them how others are added."""
 

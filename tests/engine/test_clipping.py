@@ -362,3 +362,25 @@ def test_an_order_needs_a_chooser_that_sees_one_shape_in_all_passes():
                 chooser=chooser,
                 ordered=ordered,
             )
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
+def test_an_infinite_gradient_without_a_nan_spoils_no_other(mode, ordered):
+    """Its factor is zero, and zero times infinity is not."""
+    torch.manual_seed(0)
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    parameters = dict(model.named_parameters())
+
+    def clipped(rows):
+        chooser = KernelChooser(mode=mode, ordered=ordered)
+        return clipped_grad_sum(
+            model(rows).sum(1), parameters, max_grad_norm=1.0, chooser=chooser, ordered=ordered
+        )
+
+    expected = clipped(x[[0, 2, 3]])
+    x[1, 0] = torch.inf
+    found = clipped(x)
+    assert found.num_non_finite == 1
+    for name, grad in expected.grads.items():
+        torch.testing.assert_close(found.grads[name], grad)

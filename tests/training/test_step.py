@@ -11,7 +11,7 @@ from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.sampling import poisson_draw
+from fl_dp.engine.sampling import in_random_order, poisson_draw
 from fl_dp.records import MOST_WEIGHT
 from fl_dp.training import step
 from fl_dp.training.step import DpSgd, added_up, clipped_pass, descend, draw, noised, nothing, take_step
@@ -63,6 +63,13 @@ def test_a_draw_is_never_larger_than_rounding_was_charged_for(model, monkeypatch
     rule = rule_of(model)
     monkeypatch.setattr(step, "most_drawn", lambda expected: 7)
     assert len(draw(rule, SOURCE, 100, 1.0)) == 7
+
+
+def test_a_draw_is_in_an_order_of_its_own(model):
+    found = draw(rule_of(model), SOURCE, 40, 1.0)
+    assert torch.equal(found, in_random_order(torch.arange(40), SOURCE.child("order")))
+    assert not torch.equal(found, torch.arange(40))
+    assert not torch.equal(found, draw(rule_of(model), SOURCE.child("another step"), 40, 1.0))
 
 
 def test_passes_add_up_to_the_clipped_sum_of_all_and_padding_counts_for_nothing(model, data):

@@ -4,19 +4,15 @@ B is the largest number of examples that a logical batch may hold, C the clippin
 contributes a vector of length C at most, which follows from the example itself. One example more or less
 moves the computed sum by at most C (1 + error). Proofs: docs/rounding.md.
 
-If no product passes through more than k roundings, the error of a sum of products is at most gamma_k = k u /
-(1 - k u) times the sum of their absolute values, in any order (Higham 2002, sections 3.1 and 4.2).
-
 Vectors that are there, or are one outer product each, are as long as their terms. Sums of T outer products,
 known by their ghost norm alone, have terms that may cancel (`gradients/ghost_norm_bounds.py`).
 
-- In any order (`sum_error`): all sums err. Vectors are added R at a time in float32 (`float32_rows`), and
-  these blocks in float64: B (R + 1) u C for float32, B^2 U C for float64 (u = 2^-24, U = 2^-53). The terms of
-  outer products may be K times as long as the gradient together, so they are added in float64, at most P for
-  each number, K P <= 2^23 (`positions_at_once`): B 2^23 U C.
-- In an order that is uniformly random and secret (`ORDERED_ERROR`): all blocks but two have the same bits
-  with and without the example. So it suffices that blocks are short, and that terms are at most 2 sqrt(T)
-  times as long as C: all is added in float32 (`Additions`).
+- In any order (`sum_error`) all sums err. Vectors are added R at a time in float32 (`float32_rows`), blocks
+  of them in float64. The terms of outer products may be K times as long as the gradient together, so they are
+  added in float64, at most P for each number, K P <= 2^23 (`positions_at_once`).
+- In an order that is uniformly random and secret (`ORDERED_ERROR`) all blocks but two have the same bits with
+  and without the example. So short blocks may be added in float32, if terms are together at most 2 sqrt(T) C
+  long (`additions`).
 """
 
 import functools

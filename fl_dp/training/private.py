@@ -36,7 +36,8 @@ class PrivateTrainer(Rehearsing):
     """DP-SGD on one model: every step is one draw, clipped, summed and noised once.
 
     With `plan.one_by_one` every record has its own pass, for which neither rows nor kernels are chosen.
-    chooser: from an earlier trainer of the same model, to reuse its kernels. randomness: source of the draws,
+    chooser: from an earlier trainer of the same model, to reuse its kernels; if it is not `ordered`, sums are
+    added as in any order. randomness: source of the draws,
     the model's own random numbers (dropout) and the noise of all its steps, used for nothing else; None for
     the system's entropy. recorder: records the passes of all trainers of this very model.
     more_devices: take passes in turn with `device`, see `replicas.py`; none with `plan.one_by_one`.
@@ -66,7 +67,7 @@ class PrivateTrainer(Rehearsing):
             plan.noise_multiplier,
             plan.expected_batch_size,
             plan.shares,
-            ordered=True,
+            ordered=passes.chooser.ordered,
         )
         clipped = ClippedPasses(rule, passes, () if plan.one_by_one else more_devices, recorder)
         super().__init__(clipped, one_by_one=plan.one_by_one)

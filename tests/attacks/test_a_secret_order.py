@@ -188,12 +188,11 @@ def test_of_all_passes_only_the_blocks_of_two_places_differ(played, number, harm
     new, order = 19, torch.randperm(19)[:number].tolist()
     place = number // 2
     old, third = order[place], order[(place + 1) % number]
+    raising = {"the new one raises": new, "the old one raises": old, "a third one raises": third}
     if harm == "the new one is not finite":
         x[new] = 3e38
-    elif harm != "none":
-        x[
-            {"the new one raises": new, "the old one raises": old, "a third one raises": third}[harm], 0, 0, 0
-        ] = -7
+    elif harm in raising:
+        x[raising[harm], 0, 0, 0] = -7
     data = TensorData(x, y, ("a", "b", "c"))
     after = [*order[:place], new, *order[place + 1 :], old]
     before, with_it = played(data, order), played(data, after)
@@ -223,38 +222,9 @@ def test_a_record_that_raises_leaves_all_others_in_their_blocks():
         assert torch.equal(found.grads[name], grad)
 
 
-def test_a_record_that_decides_the_shape_of_a_pass_adds_nothing():
-    """The rows of a block would follow from it, and with them how others are added."""
-
-    class Trimmed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-
-        def forward(self, x):
-            longest = 2 if (x[:, 0, 0] > 2).any() else 4
-            return self.layer(x[:, :longest]).mean(1)
-
-    torch.manual_seed(0)
-    x = torch.rand(6, 5, 4)
-    data = TensorData(x, torch.arange(6) % 3, ("a", "b", "c"))
-    trainer = trainer_for(Trimmed(), objective_for(data.form), plan_of())
-    trainer.use_kernels({"layer.weight": "ghost"})
-    trainer.declare_shapes()
-    batch = data.batch(torch.arange(6))
-    without = trainer.clipped.clipped_or_none(batch, 8)
-    batch[0][3, 0, 0] = 9.0
-    with pytest.raises(ModelError, match="records would decide the shape"):
-        trainer.clipped.sum_of_pass(batch, 8)
-    found = trainer.clipped.clipped_or_none(batch, 8)
-    assert len(found.norms) == 5
-    assert len(without.norms) == 6
-    alone = F.cross_entropy(trainer._passes.model(batch[0][3:4]), batch[1][3:4])
-    assert alone.isfinite()
-
-
-def test_a_record_that_leaves_a_pass_one_position_adds_nothing():
-    """Blocks of vectors are longer than those of sums over positions: all others would change blocks."""
+@pytest.mark.parametrize("longest", [1, 2])
+def test_a_record_that_decides_the_shape_of_a_pass_adds_nothing(longest):
+    """The rows of a block follow from the shape, and with them how all others are added."""
 
     class Trimmed(nn.Module):
         def __init__(self):
@@ -262,16 +232,16 @@ def test_a_record_that_leaves_a_pass_one_position_adds_nothing():
             self.layer, self.last = nn.Linear(4, 3), nn.Linear(1, 3)
 
         def forward(self, x):
-            longest = 1 if (x[:, 0, 0] > 2).any() else 4
-            return self.layer(x[:, :longest]).sum(1) + self.last(x[:, 0, :1])
+            kept = longest if (x[:, 0, 0] > 2).any() else 4
+            return self.layer(x[:, :kept]).sum(1) + self.last(x[:, 0, :1])
 
     torch.manual_seed(0)
-    x = torch.rand(6, 5, 4)
-    data = TensorData(x, torch.arange(6) % 3, ("a", "b", "c"))
+    data = TensorData(torch.rand(6, 5, 4), torch.arange(6) % 3, ("a", "b", "c"))
     trainer = trainer_for(Trimmed(), objective_for(data.form), plan_of())
     trainer.use_kernels({"layer.weight": "ghost", "last.weight": "ghost"})
     trainer.declare_shapes()
     batch = data.batch(torch.arange(6))
+    assert len(trainer.clipped.clipped_or_none(batch, 8).norms) == 6
     batch[0][3, 0, 0] = 9.0
     with pytest.raises(ModelError, match="records would decide the shape"):
         trainer.clipped.sum_of_pass(batch, 8)

@@ -8,6 +8,8 @@ from trainers import plan_of, trainer_for
 from without_rule import Slope
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.sum_error import ORDERED_ERROR, sum_error
 from fl_dp.engine.tracing import mixing
 from fl_dp.errors import ConfigError, NonFiniteError
 from fl_dp.records import MOST_WEIGHT
@@ -163,6 +165,14 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
     first, again, other = masks(b"k" * 32), masks(b"k" * 32), masks(b"l" * 32)
     assert torch.equal(first, again)
     assert len(torch.cat([first, other]).unique(dim=0)) == 2 * 3 * 3 * 48
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_sums_are_charged_as_in_a_secret_order_if_the_chooser_sees_one_shape(data, ordered):
+    trainer = trainer_for(linear(), data, plan_of(), chooser=KernelChooser(ordered=ordered))
+    found = trainer.clipped.sum_of_pass(data.batch(torch.arange(6)), 8)
+    assert found.ordered is ordered
+    assert found.error == (ORDERED_ERROR if ordered else sum_error(trainer.rule.most))
 
 
 def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data):

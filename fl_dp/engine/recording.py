@@ -37,8 +37,8 @@ class NotRecordedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How to make a `Kept` from tensors. parts: their number. combine: may hold what it was recorded with.
-    has_least: whether there is a `least`.
+    """How to make a `Kept` from tensors. parts: their number. combine, of_blocks: may hold what they were
+    recorded with. has_least: whether there is a `least`.
     """
 
     name: str
@@ -46,6 +46,7 @@ class _Form:
     combine: Combine
     positions: int
     has_least: bool
+    of_blocks: Combine | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
         examples, weights = tensors[: len(batch)], tensors[len(batch) :]
         losses, kept = run(examples, dict(zip(state, weights, strict=True)))
         forms[:] = [
-            _Form(name, len(one.parts), one.combine, one.positions, one.least is not None)
+            _Form(name, len(one.parts), one.combine, one.positions, one.least is not None, one.of_blocks)
             for name, one in kept.items()
         ]
         return _flat(losses, kept)
@@ -160,4 +161,4 @@ def _passed(results: Iterable[Tensor], forms: Iterable[_Form]) -> Passed:
 def _kept(form: _Form, left: Iterator[Tensor]) -> Kept:
     norm_squared, parts = next(left), tuple(islice(left, form.parts))
     least = next(left) if form.has_least else None
-    return Kept(norm_squared, parts, form.combine, form.positions, least)
+    return Kept(norm_squared, parts, form.combine, form.positions, least, form.of_blocks)

@@ -30,7 +30,8 @@ ORDERED_ERROR = 0.005  # of the sensitivity, in a secret order, for up to 2^20 e
 _BLOCK_ERROR = 0.002  # 4 R (R T + 3) 2 sqrt(T) u is at most this, for every layer
 _MOST_OF_BLOCK = 64  # examples of a block
 _TOGETHER = 8  # blocks that are added in float32
-_LEAST_PRODUCTS = 2**21  # of a block: fewer take less time in float64 than a call for each block
+_FORMED_AT_ONCE = 2**21  # numbers of sums: beyond, new memory takes longer than calls
+_LEAST_PRODUCTS = 2**17  # of a block: fewer take less time in float64
 _SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probability 2^-111
 
 
@@ -39,12 +40,14 @@ class Additions:
     """How one parameter's gradients are added up.
 
     rows: examples of a block. wide: whether blocks are formed in float64. together: blocks of one pass that
-    are added in float32; sums of these are added in float64.
+    are added in float32; sums of these are added in float64. at_once: of these, how many are formed by one
+    call.
     """
 
     rows: int
     wide: bool
     together: int = 1
+    at_once: int = 1
 
 
 @functools.lru_cache(maxsize=1024)
@@ -73,7 +76,8 @@ def additions(positions: int, numbers: int, most: int, *, ordered: bool) -> Addi
     """
     rows = _rows_of_block(positions) if ordered else 0
     if rows and (positions == 1 or rows * positions * numbers >= _LEAST_PRODUCTS):
-        return Additions(rows, wide=False, together=_TOGETHER)
+        at_once = min(_TOGETHER, max(1, _FORMED_AT_ONCE // numbers))
+        return Additions(rows, wide=False, together=_TOGETHER, at_once=at_once)
     if positions > 1:
         return Additions(positions_at_once(positions) // positions, wide=True)
     rows = float32_rows(most)

@@ -119,7 +119,21 @@ def played(monkeypatch):
             seen[-1] = name, found.clone()
             return found
 
-        return replace(kept, combine=combine)
+        def of_blocks(factors, *parts):
+            products, bmm = [], torch.bmm
+
+            def noted_product(*matrices, **into):
+                products.append(bmm(*matrices, **into))
+                return products[-1]
+
+            with monkeypatch.context() as patch:
+                patch.setattr(torch, "bmm", noted_product)
+                found = kept.of_blocks(factors, *parts)
+            for blocks in zip(*products, strict=True):
+                seen.append((name, torch.stack(blocks).clone()))
+            return found
+
+        return replace(kept, combine=combine, of_blocks=kept.of_blocks and of_blocks)
 
     def sum_of_pass(self, *args, **kwargs):
         seen.clear()

@@ -87,21 +87,24 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 
 
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
-    """(p, d, *kernel) sum over images of factor times gradient, by one matrix product for each kernel row.
+    """(p, d, *kernel): the sums of factor times gradient over B blocks of M images, added up.
 
-    All inputs have one type. No number passes through more additions than all images have positions.
+    grad_output: (B, M, p, ...), x: (B, M, d, ...), factors: (B, M), all of one type. A block is one matrix
+    product for each kernel row. No number passes through more additions than its images have positions.
     """
-    M, p, *output = grad_output.shape
-    rest = range(3, 2 + len(output))
-    by_row = grad_output.permute(1, 2, 0, *rest)  # (p, Ho, M, rest of the output)
-    left = (by_row * factors.view(M, *(1 for _ in rest))).reshape(p, -1)
+    B, M, p, *output = grad_output.shape
+    rest = range(4, 3 + len(output))
+    by_row = grad_output.permute(0, 2, 3, 1, *rest)  # (B, p, Ho, M, rest of the output)
+    left = (by_row * factors.view(B, 1, 1, M, *(1 for _ in rest))).reshape(B, p, -1)
     width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
-    rows = _unfolded(x, geometry, output).movedim(0, 2)  # (phases, Hq, M, rest, taps, d)
-    rows = rows.reshape(len(rows), rows.shape[1] * width, taps * x.shape[1])
-    total = left.new_empty(p, geometry.kernel_size[0], taps * x.shape[1])
-    for part, (phase, first) in zip(total.unbind(1), _row_starts(geometry), strict=True):
-        torch.mm(left, rows[phase, first * width : (first + output[0]) * width], out=part)
-    return total.view(p, *geometry.kernel_size, -1).movedim(-1, 1)
+    rows = _unfolded(x.flatten(0, 1), geometry, output).unflatten(0, (B, M))
+    rows = rows.movedim((2, 0, 3, 1), (0, 1, 2, 3))  # (phases, B, Hq, M, rest, taps, d)
+    rows = rows.reshape(len(rows), B, rows.shape[2] * width, taps * x.shape[2])
+    total = left.new_empty(geometry.kernel_size[0], B, p, taps * x.shape[2])
+    for part, (phase, first) in zip(total, _row_starts(geometry), strict=True):
+        torch.bmm(left, rows[phase, :, first * width : (first + output[0]) * width], out=part)
+    summed = total.sum(1) if B > 1 else total.squeeze(1)  # (kernel rows, p, taps * d)
+    return summed.view(-1, p, *geometry.kernel_size[1:], x.shape[2]).movedim((1, -1), (0, 1))
 
 
 def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:

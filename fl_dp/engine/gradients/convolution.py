@@ -82,7 +82,8 @@ class Conv(GradientLayout):
             grads = self._by_patches()
             return Kept(squared_lengths(grads), (grads,), self._combine_patches)
         norm_squared, least = self._ghost_norm_squared()
-        return Kept(norm_squared, self._by_example(), self._by_matmul, self.positions, least)
+        parts = self._by_example()
+        return Kept(norm_squared, parts, self._by_matmul, self.positions, least, self._of_blocks)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
@@ -118,15 +119,17 @@ class Conv(GradientLayout):
         as_many = max(1, math.prod(self.shape) // max(1, copied))
         total: Tensor | None = None
         for part in example_chunks(N, -(-copied // as_many), dtype, x.device):
-            found = self._product(factors[part].to(dtype), grad_output[part].to(dtype), x[part].to(dtype))
+            found = self._of_blocks(factors[None, part], grad_output[None, part], x[None, part])
             total = found if total is None else total.add_(found)
         assert total is not None  # there is one example at least
         return total
 
-    def _product(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-        factors, G = factors.repeat_interleave(self.images), self.geometry.groups
-        groups = zip(grad_output.flatten(0, 1).chunk(G, 1), x.flatten(0, 1).chunk(G, 1), strict=True)
-        sums = [weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups]
+    def _of_blocks(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+        """The weighted sums of blocks, added up; factors (B, R), the others (B, R, K, channels, ...)."""
+        dtype, G = sum_type(factors, x), self.geometry.groups
+        of_images = factors.to(dtype).repeat_interleave(self.images, 1)
+        g, d = (one.flatten(1, 2).to(dtype).chunk(G, 2) for one in (grad_output, x))
+        sums = [weight_grad_by_matmul(*pair, of_images, self.geometry) for pair in zip(g, d, strict=True)]
         return sums[0] if G == 1 else torch.cat(sums)
 
     def _combine_patches(self, factors: Tensor, grads: Tensor) -> Tensor:

@@ -24,6 +24,9 @@ class Kept:
     positions: the number of outer products that a gradient is the sum of, if it is not there itself; else 1.
     least: (N,) below which no squared length is taken in a secret order (`least_square`); None if gradients
     are there.
+    of_blocks: of_blocks(factors, *parts) adds up the weighted sums of B blocks of R examples, from factors
+    (B, R) and parts (B, R, ...), each block's by products of its own; None if no way is faster than `combine`
+    for each.
     """
 
     norm_squared: Tensor
@@ -31,6 +34,7 @@ class Kept:
     combine: Combine
     positions: int = 1
     least: Tensor | None = None
+    of_blocks: Combine | None = None
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -50,13 +54,12 @@ class Kept:
         and zero times inf is not zero; None if there are none. Every block is formed in full, whatever is
         left out: so its bits depend on its own examples alone, and on its place.
         """
-        rows, at_once = additions.rows, additions.rows * additions.together
+        together = additions.rows * additions.together
         if additions.wide:
             factors = factors.double()
         total: Tensor | None = None
-        for start in range(0, len(factors), at_once):
-            starts = range(start, min(len(factors), start + at_once), rows)
-            found = self._sum_of_blocks(factors, starts, left_out)
+        for start in range(0, len(factors), together):
+            found = self._added(slice(start, start + together), additions, factors, left_out)
             if total is None:
                 total = found
             else:
@@ -65,22 +68,32 @@ class Kept:
         assert total is not None
         return total
 
-    def _sum_of_blocks(self, factors: Tensor, starts: range, left_out: Tensor | None) -> Tensor:
-        """The sum of the blocks that begin there, in the type of the blocks."""
+    def _added(self, part: slice, additions: Additions, factors: Tensor, left_out: Tensor | None) -> Tensor:
+        """The sum of these examples, in the type of their blocks."""
+        at_once = 1 if self.of_blocks is None else additions.at_once
+        inputs = [factors[part], *self._parts(part, left_out)]
         total: Tensor | None = None
-        for start in starts:
-            block = slice(start, min(starts.stop, start + starts.step))
-            found = self.combine(factors[block], *self._parts(block, left_out))
+        for few in zip(*(one.split(additions.rows * at_once) for one in inputs), strict=True):
+            found = self._few_blocks(few, additions.rows)
             total = found if total is None else total.add_(found)
         assert total is not None
         return total
 
-    def _parts(self, block: slice, left_out: Tensor | None) -> list[Tensor]:
-        """Those of a block's examples, with zeros for those that are left out."""
-        parts = [part[block] for part in self.parts]
-        if left_out is None or (host_reads(left_out) and not left_out[block].any()):
+    def _few_blocks(self, inputs: tuple[Tensor, ...], rows: int) -> Tensor:
+        """The sum of a few blocks, of which the last one may be shorter."""
+        N = len(inputs[0])
+        if self.of_blocks is None or rows >= N:
+            return self.combine(*inputs)
+        whole = N - N % rows
+        total = self.of_blocks(*(one[:whole].unflatten(0, (-1, rows)) for one in inputs))
+        return total if whole == N else total.add_(self.combine(*(one[whole:] for one in inputs)))
+
+    def _parts(self, part: slice, left_out: Tensor | None) -> list[Tensor]:
+        """Those of some examples, with zeros for those that are left out."""
+        parts = [one[part] for one in self.parts]
+        if left_out is None or (host_reads(left_out) and not left_out[part].any()):
             return parts
-        return [part.masked_fill(left_out[block].view(-1, *(1,) * (part.dim() - 1)), 0) for part in parts]
+        return [one.masked_fill(left_out[part].view(-1, *(1,) * (one.dim() - 1)), 0) for one in parts]
 
 
 def host_reads(tensor: Tensor) -> bool:
@@ -95,9 +108,10 @@ def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:
 
 
 def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
-    """`rows` (N, ...) with each example's part times its factor, in their `sum_type`."""
+    """`rows`, whose first dimensions are those of `factors`, times these, in their `sum_type`."""
     dtype = sum_type(factors, rows)
-    return in_type(rows, dtype) * in_type(factors, dtype).view(-1, *(1,) * (rows.dim() - 1))
+    shape = *factors.shape, *(1,) * (rows.dim() - factors.dim())
+    return in_type(rows, dtype) * in_type(factors, dtype).view(shape)
 
 
 class Copies:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.gram import gram_product
-from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, sum_type
+from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, sum_type, weighted_rows
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.sum_error import MOST_POSITIONS
 
@@ -56,7 +56,8 @@ class Outer(GradientLayout):
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
         norm_squared, least = gram_product(self.left, self.right)
-        return Kept(norm_squared, (self.left, self.right), _combine_outer, self.positions, least)
+        parts = self.left, self.right
+        return Kept(norm_squared, parts, _combine_outer, self.positions, least, _outer_of_blocks)
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)
@@ -86,3 +87,13 @@ def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
         total = torch.mm(a, b) if total is None else total.addmm_(a, b)
     assert total is not None  # there is one example at least
     return total
+
+
+def _outer_of_blocks(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """(p, d): the weighted sums of blocks (B, R, T, ...), each by one product, added up."""
+    dtype = sum_type(factors, left)
+    if left.numel() <= right.numel():
+        left = weighted_rows(factors, left)
+    else:
+        right = weighted_rows(factors, right)
+    return torch.bmm(left.flatten(1, 2).transpose(1, 2).to(dtype), right.flatten(1, 2).to(dtype)).sum(0)

@@ -5,6 +5,7 @@ import torch
 
 from fl_dp.engine.gradients.convolution import Conv, Geometry
 from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, weighted_rows
+from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.sum_error import Additions, additions
 
@@ -69,7 +70,15 @@ def _sums(kept: Kept, count: int, most: int, *, ordered: bool = False, numbers: 
         assert factors.dtype == (torch.float64 if wide else torch.float32)
         return kept.combine(factors, *parts)
 
-    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), adding)
+    def of_blocks(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
+        assert kept.of_blocks is not None
+        seen.extend([factors.shape[1]] * len(factors))
+        assert 1 < len(factors) <= adding.at_once
+        assert {part.shape[:2] for part in parts} == {factors.shape}
+        return kept.of_blocks(factors, *parts)
+
+    blocks = of_blocks if kept.of_blocks else None
+    total = replace(kept, combine=combine, of_blocks=blocks).weighted_sum(torch.ones(count), adding)
     assert total.dtype == (torch.float64 if wide or len(seen) > adding.together else torch.float32)
     return seen
 
@@ -81,14 +90,35 @@ def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
     assert _sums(vectors, 100, 256) == _sums(vectors, 100, 2**20) == [100]
     short = Outer(torch.randn(900, 8, 1), torch.randn(900, 8, 1)).keep("ghost")
     assert _sums(short, 900, 64) == [512, 388]
-    assert _sums(short, 20, 64, ordered=True) == [8, 8, 4]
-    assert _sums(short, 900, 64, ordered=True, numbers=2**14) == [512, 388]
+    few = Outer(torch.randn(20, 8, 1), torch.randn(20, 8, 1)).keep("ghost")
+    assert _sums(few, 20, 64, ordered=True) == [8, 8, 4]
+    assert _sums(short, 900, 64, ordered=True, numbers=2**10) == [512, 388]
     assert _sums(vectors, 100, 2**20, ordered=True) == [64, 36]
     terms = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
     assert _sums(terms, 9, 64) == [4, 4, 1]
     image = torch.randn(9, 1, 64, 64)
     conv = Conv(image, image, 1, Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1))
     assert _sums(conv.keep("ghost-matmul"), 9, 64) == [4, 4, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("count", [4, 16, 17, 70])
+@pytest.mark.parametrize("kind", ["outer, left", "outer, right", "conv", "conv, groups, two images"])
+def test_blocks_that_one_call_forms_are_the_sum(kind: str, count: int, dtype: torch.dtype) -> None:
+    layout: GradientLayout
+    if kind.startswith("outer"):
+        p, d = (3, 5) if kind == "outer, left" else (5, 3)
+        layout = Outer(torch.randn(count, 2, p).to(dtype), torch.randn(count, 2, d).to(dtype))
+    else:
+        images, groups = (1, 1) if kind == "conv" else (2, 2)
+        x, grad = torch.randn(count * images, 4, 5, 6), torch.randn(count * images, 6, 3, 2)
+        layout = Conv(grad.to(dtype), x.to(dtype), images, Geometry((3, 3), (2, 3), (1, 1), (1, 1), groups))
+    kept, factors = layout.keep(layout.kernels[0]), torch.rand(count)
+    assert kept.of_blocks is not None
+    total = kept.weighted_sum(factors, Additions(4, wide=False, together=8, at_once=3))
+    expected = torch.tensordot(factors, layout.instantiate().float(), 1)
+    within = 1e-1 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(total.float(), expected, rtol=within, atol=within)
 
 
 def test_there_is_no_ghost_kernel_for_more_positions_than_that() -> None:

@@ -40,6 +40,7 @@ from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import OwnerCheck, data_may_move_rows
 from fl_dp.engine.tracing.structure import children
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic, synthetic
+from fl_dp.engine.unfused import unfuse
 from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
 
 _TOLERANCE = 1e-3  # relative; the errors that the check looks for are of order one
@@ -87,6 +88,7 @@ def probed(
 ) -> Axes:
     """`probe`; clears: of `check_independence`; another turn has other random numbers."""
     refuse_parallel(model)
+    unfuse(model)
     _refuse_packed((args, kwargs))
     axes, trial, device = Axes({}), None, batch_of(args, kwargs).device
     with kept_random_state(), torch.enable_grad(), _no_autocast(), full_precision(device):

@@ -69,8 +69,7 @@ class Rule:
 
 # Operators that stand for many steps at once, and replacements whose steps the engine can see.
 _STEPS = {
-    "MkldnnRnnLayerBackward0": "take nn.GRU, nn.LSTMCell or opacus.layers.DPLSTM in the place of nn.LSTM, or "
-    "set torch.backends.mkldnn.enabled = False before the model is used",
+    "MkldnnRnnLayerBackward0": "call fl_dp.probe(model, ...) first, after which nn.LSTM runs unfused",
     "CudnnRnnBackward0": "set torch.backends.cudnn.enabled = False before the model is used",
 }
 

@@ -4,7 +4,6 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -14,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
 
 from fl_dp.engine.sampling import PoissonSampler
+from fl_dp.engine.unfused import Hook, unfuse
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.counts import Series, note
 from fl_dp.privacy_engine.forward_passes import PassWatch
@@ -24,21 +24,12 @@ BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], 
 _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
 
 
-class WeakHook:
-    """A hook that copies and files of what it is on do not have: there it does nothing, without fl_dp.
-
-    Nor does it once the engine is gone.
-    """
+class WeakHook(Hook):
+    """A `Hook` that does nothing once the engine is gone."""
 
     def __init__(self, hook: Callable[..., None]) -> None:
-        self._hook = weakref.WeakMethod(hook)
-
-    def __call__(self, *call: Any) -> None:
-        if (hook := self._hook()) is not None:
-            hook(*call)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (nullcontext(), "__exit__")  # takes anything, does nothing, and any Python has it
+        weak = weakref.WeakMethod(hook)
+        super().__init__(lambda *call: None if (there := weak()) is None else there(*call))
 
 
 class _NoScaler:
@@ -161,6 +152,7 @@ class Attachment:
 
 def hooks_of(module: nn.Module, watch: PassWatch) -> tuple[RemovableHandle, RemovableHandle]:
     """The hooks by which `watch` sees the model's passes. ConfigError for a model that takes none."""
+    unfuse(module)
     try:
         return (
             module.register_forward_pre_hook(WeakHook(watch.begin), with_kwargs=True),

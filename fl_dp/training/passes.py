@@ -13,6 +13,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.recording import Passed
 from fl_dp.engine.tracing.harness import in_place_of
+from fl_dp.engine.unfused import unfuse
 from fl_dp.errors import ProbeError
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.rows import sends_ahead
@@ -33,6 +34,7 @@ class Passes:
         device: torch.device,
     ) -> None:
         check_overrides(device)
+        unfuse(model)
         self.model, self.objective, self.chooser = model, objective, chooser
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # After a payment, no check of real data may end a round: findings go to the client's own log.

@@ -73,16 +73,6 @@ def test_batch_norm_in_evaluation_mode_is_fine_because_its_statistics_stand_stil
     assert used(probe(model, torch.randn(5, 4)).fallback) == {"1.weight", "1.bias"}
 
 
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no fused LSTM on CPUs")
-def test_a_fused_operator_of_several_outputs_is_refused_with_what_serves_in_its_place(monkeypatch):
-    model = nn.Sequential(nn.Linear(4, 6), Called(nn.LSTM(6, 4, batch_first=True), lambda m, x: m(x)[0]))
-    words = r"RnnLayer consumes 1\.layer\.weight_ih_l0, .* or opacus\.layers\.DPLSTM .* freeze the parameter"
-    with pytest.raises(NoRuleError, match=words):
-        probe(model, torch.zeros(0, 5, 4))
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-    assert probe(model, torch.zeros(0, 5, 4)).batch
-
-
 def test_a_function_of_the_users_with_arguments_that_are_no_tensors_is_refused_by_name():
     """Its backward function returns a gradient for each argument; the graph knows the tensors alone."""
 

@@ -97,7 +97,7 @@ def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geome
     by_row = grad_output.permute(0, 2, 3, 1, *rest)  # (B, p, Ho, M, rest of the output)
     left = (by_row * factors.view(B, 1, 1, M, *(1 for _ in rest))).reshape(B, p, -1)
     width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
-    rows = _unfolded(x.flatten(0, 1), geometry, output).unflatten(0, (B, M))
+    rows = torch.unflatten(_unfolded(x.flatten(0, 1), geometry, output), 0, (B, M))
     rows = rows.movedim((2, 0, 3, 1), (0, 1, 2, 3))  # (phases, B, Hq, M, rest, taps, d)
     rows = rows.reshape(len(rows), B, rows.shape[2] * width, taps * x.shape[2])
     total = left.new_empty(geometry.kernel_size[0], B, p, taps * x.shape[2])

@@ -73,7 +73,7 @@ class Kept:
         at_once = 1 if self.of_blocks is None else additions.at_once
         inputs = [factors[part], *self._parts(part, left_out)]
         total: Tensor | None = None
-        for few in zip(*(one.split(additions.rows * at_once) for one in inputs), strict=True):
+        for few in zip(*(torch.split(one, additions.rows * at_once) for one in inputs), strict=True):
             found = self._few_blocks(few, additions.rows)
             total = found if total is None else total.add_(found)
         assert total is not None
@@ -85,7 +85,7 @@ class Kept:
         if self.of_blocks is None or rows >= N:
             return self.combine(*inputs)
         whole = N - N % rows
-        total = self.of_blocks(*(one[:whole].unflatten(0, (-1, rows)) for one in inputs))
+        total = self.of_blocks(*(torch.unflatten(one[:whole], 0, (-1, rows)) for one in inputs))
         return total if whole == N else total.add_(self.combine(*(one[whole:] for one in inputs)))
 
     def _parts(self, part: slice, left_out: Tensor | None) -> list[Tensor]:

@@ -26,7 +26,7 @@ from fl_dp.kits.roster import Roster, Site
 
 SILENCE = 12.0  # seconds without a request after which a site counts as gone
 _NODE_BYTES = 8
-CHECKED = ("1.41.0",)  # versions of Flower that were reviewed, and tested, with the overrides here
+CHECKED = ("1.42.0",)  # versions of Flower that were reviewed, and tested, with the overrides here
 FOR_EVER = 1e9  # seconds; the hub decides who is there, so that for Flower no site is ever late
 
 

@@ -238,6 +238,6 @@ def kept(federation: Federation) -> list[str]:
 
 
 def test_another_flower_is_refused_in_words() -> None:
-    with pytest.raises(ConfigError, match=r"Flower 1.42.0: .* install that: pip install flwr==1\.41\.0"):
-        hub_module._check_version("1.42.0")
+    with pytest.raises(ConfigError, match=r"Flower 1.43.0: .* install that: pip install flwr==1\.42\.0"):
+        hub_module._check_version("1.43.0")
     assert version("flwr") in hub_module.CHECKED

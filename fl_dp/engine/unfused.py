@@ -1,0 +1,50 @@
+"""Lets nn.LSTM run on a CPU by its elementary operators, which the rules know.
+
+The fused operator (oneDNN's) computes all steps of a sequence at once, and shows no gradient of a single one.
+Other layers stay fused.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import nn
+
+_UNFUSED: WeakSet[nn.Module] = WeakSet()
+
+
+class Hook:
+    """A hook that copies and files of what it is on do not have: there it does nothing, without fl_dp."""
+
+    def __init__(self, hook: Callable[..., None]) -> None:
+        self._hook = hook
+
+    def __call__(self, *call: Any) -> None:
+        self._hook(*call)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")  # takes anything, does nothing, and any Python has it
+
+
+def unfuse(model: nn.Module) -> None:
+    """From now on each nn.LSTM of the model runs unfused."""
+    for layer in model.modules():
+        if isinstance(layer, nn.LSTM) and layer not in _UNFUSED:
+            _unfuse(layer)
+            _UNFUSED.add(layer)
+
+
+def _unfuse(layer: nn.LSTM) -> None:
+    before: list[bool] = []
+
+    def off(*_: Any) -> None:
+        before.append(torch._C._get_mkldnn_enabled())
+        torch._C._set_mkldnn_enabled(False)
+
+    def back(*_: Any) -> None:
+        torch._C._set_mkldnn_enabled(before.pop())
+
+    layer.register_forward_pre_hook(Hook(off))
+    layer.register_forward_hook(Hook(back), always_call=True)

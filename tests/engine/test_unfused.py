@@ -10,8 +10,10 @@ from structured import Called
 from torch import nn
 
 from fl_dp import PrivacyEngine
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
 from fl_dp.errors import NoRuleError
+from fl_dp.training.passes import Passes
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="this PyTorch has no fused LSTM on CPUs"
@@ -76,3 +78,10 @@ def test_copies_and_files_do_nothing_without_fl_dp(tmp_path):
     copied = Called(copy.deepcopy(layer), lambda m, x: m(x.transpose(0, 1))[0][-1])
     with pytest.raises(NoRuleError, match="probe"):
         clipped_by_engine(copied, torch.randn(3, 5, 6), 1.0)
+
+
+def test_a_copy_for_another_device_is_unfused_too():
+    model, cpu = model_of_two_directions(), torch.device("cpu")
+    axes = probe(model, torch.randn(3, 5, 6))
+    copied = Passes(model, axes, None, KernelChooser(), device=cpu).on(cpu).model
+    assert len(clipped_by_engine(copied, torch.randn(4, 5, 6), 1.0, axes=axes).norms) == 4

@@ -20,7 +20,8 @@ def rows_of(batch: Any, part: slice) -> Any:
     if _has_rows(batch):
         found = batch[part]
         return found.clone() if isinstance(found, Tensor) and not len(found) else found  # holds no memory
-    return rebuilt(batch, [rows_of(child, part) for _, child in children(batch)])
+    below = [rows_of(child, part) for _, child in children(batch)]
+    return rebuilt(batch, below) if below else batch
 
 
 def num_rows(batch: Any) -> int:
@@ -53,7 +54,7 @@ def _has_rows(batch: Any) -> bool:
     if not (below or isinstance(batch, _PLAIN)):
         what = "a tensor without rows" if isinstance(batch, Tensor) else type(batch).__name__
         raise ConfigError(
-            f"The batch holds {what}, which cannot be cut into passes: let the collator return tensors with a "
-            "row for each record, in tuples, lists or dicts."
+            f"The batch holds {what}, which cannot be cut into passes: let the collator return tensors with "
+            "a row for each record, in tuples, lists or dicts."
         )
     return False

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 from torch.utils.weak import WeakIdKeyDictionary
 
 from fl_dp.engine.sampling import PoissonSampler, _Draw
@@ -157,9 +157,7 @@ def check_loader(loader: object) -> None:
         "an IterableDataset cannot be drawn from; give the data set __getitem__ and __len__": isinstance(
             loader.dataset, IterableDataset
         ),
-        "a batch_sampler of your own would not draw; give batch_size and, if you like, shuffle": (
-            type(loader.batch_sampler) is not BatchSampler
-        ),
+        "a batch_sampler of your own would not draw; give batch_size": loader.batch_size is None,
         f"the sampler {type(sampler).__name__} would not draw, and weights or shards of records change what "
         "a record's rate is; leave it out": not (
             type(sampler) is SequentialSampler

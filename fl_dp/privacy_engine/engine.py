@@ -503,7 +503,7 @@ class PrivacyEngine(Fixed, Reports):
             )
         draws = DrawLoader(loader, self.sample_size, self.batch_size)
         if physical is None:
-            physical = loader.batch_size if (loader.batch_size or 1) > 1 else self.batch_size
+            physical = usual if (usual := loader.batch_size or 1) > 1 else self.batch_size
         return TurnLoop(draws, self._rule, self.losses, self._clipped, physical, shows_loss=self._show_loss)
 
     def _drop_pending(self) -> None:

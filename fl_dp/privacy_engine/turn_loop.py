@@ -111,7 +111,7 @@ class TurnLoop:
         anchor = torch.zeros((), device=next(iter(self._rule.parameters.values())).device)
         value = anchor + (mean if self._shows_loss else torch.nan)
         with torch.enable_grad():
-            return _Scalar.apply(anchor.requires_grad_(), value, lambda grad: self._mean(made, grad))  # type: ignore[no-any-return,no-untyped-call]
+            return _Scalar.apply(anchor.requires_grad_(), value, lambda grad: self._mean(made, grad))  # type: ignore[no-any-return]
 
     def _mean(self, made: _Made, grad: Tensor) -> None:
         """backward() was called: the sum is meant."""
@@ -121,9 +121,9 @@ class TurnLoop:
             )
         if float(grad) != 1.0:
             raise ConfigError(
-                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation or GradScaler (bfloat16 "
-                "needs none). The clipped sum would stay as it is, so begin at the loss itself: scale the "
-                "learning rate, or in losses_of each record's own loss."
+                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation or GradScaler "
+                "(bfloat16 needs none). The clipped sum would stay as it is, so begin at the loss itself: "
+                "scale the learning rate, or in losses_of each record's own loss."
             )
         self._check_gradients()
         made.is_meant = True
@@ -173,7 +173,8 @@ class TurnLoop:
     def refuse_losses(self) -> None:
         raise ConfigError(
             "The engine was attached with loader=, where a turn is loss = engine.loss(*batch), "
-            "loss.backward(), optimizer.step(). For optimizer.step(loss=losses) and virtual_step give attach a sampler=."
+            "loss.backward(), optimizer.step(). For optimizer.step(loss=losses) and virtual_step give attach "
+            "a sampler=."
         )
 
 
@@ -184,6 +185,6 @@ class _Scalar(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:
         ctx.meant(grad)
         return None, None, None

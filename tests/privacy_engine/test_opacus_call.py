@@ -195,7 +195,7 @@ def test_targets_that_make_a_loss_of_all_pairs_are_refused():
     x, y = next(iter(loader))
     with (
         pytest.warns(UserWarning, match="target size"),
-        pytest.raises(ProbeError, match="other examples|Another example"),
+        pytest.raises(ProbeError, match=r"other examples|Another example"),
     ):
         step(model, optimizer, criterion, x, y)
     assert optimizer.privacy_engine.steps == 0

@@ -381,7 +381,6 @@ class PrivacyEngine(Fixed, Reports):
                 "engine.loss needs PrivacyEngine(..., losses_of=...), and attach(optimizer, loader=loader), "
                 "which returns the loader to loop over."
             )
-        self._check_may_step()
         return self._turns.loss(*batch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -504,7 +503,15 @@ class PrivacyEngine(Fixed, Reports):
         draws = DrawLoader(loader, self.sample_size, self.batch_size)
         if physical is None:
             physical = usual if (usual := loader.batch_size or 1) > 1 else self.batch_size
-        return TurnLoop(draws, self._rule, self.losses, self._clipped, physical, shows_loss=self._show_loss)
+        return TurnLoop(
+            draws,
+            self._rule,
+            self.losses,
+            self._clipped,
+            self._check_may_step,
+            physical_batch_size=physical,
+            shows_loss=self._show_loss,
+        )
 
     def _drop_pending(self) -> None:
         self._pending = None

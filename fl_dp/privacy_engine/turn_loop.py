@@ -39,7 +39,8 @@ class _Made:
 class TurnLoop:
     """One draw at a time: a loss, a backward pass, a step.
 
-    losses: makes the checked losses of a pass. clip: their clipped sum. shows_loss: whether the scalar has
+    losses: makes the checked losses of a pass. clip: their clipped sum. check_may_step: raises if no data may
+    be touched. shows_loss: whether the scalar has
     the mean of the losses, which is raw data, as its value; else NaN.
     """
 
@@ -49,13 +50,15 @@ class TurnLoop:
         rule: DpSgd,
         losses: Callable[..., Tensor],
         clip: Callable[[Tensor], ClippedSum],
-        physical_batch_size: int,
+        check_may_step: Callable[[], None],
         *,
+        physical_batch_size: int,
         shows_loss: bool,
     ) -> None:
         if physical_batch_size < 1:
             raise ConfigError(f"Expected physical_batch_size={physical_batch_size} >= 1.")
         self.loader, self._rule, self._losses, self._clip = loader, rule, losses, clip
+        self._check_may_step = check_may_step
         self._physical, self._shows_loss = physical_batch_size, shows_loss
         self._made: _Made | None = None
         self._noisy: Any = WeakIdKeyDictionary()  # the gradients of the last step -> their versions
@@ -91,6 +94,7 @@ class TurnLoop:
         return self._scalar(self._clipped(losses, size), losses.detach().sum() / max(1, size))
 
     def _begin(self, batch: Any, size: int) -> None:
+        self._check_may_step()
         if self._made is not None:
             raise ConfigError(
                 "The draw before has a loss and no step, or this is its loss a second time. Each turn of the "

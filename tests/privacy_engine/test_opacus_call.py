@@ -211,6 +211,14 @@ def test_a_draw_beyond_one_pass_is_refused_with_the_way_on():
     assert optimizer.privacy_engine.steps == 0
 
 
+def test_a_locked_engine_touches_no_data_in_this_loop():
+    model, optimizer, criterion, loader = private(small_model().double())
+    x, y = next(iter(loader))
+    optimizer.privacy_engine.lock()
+    with pytest.raises(ConfigError, match="is locked"):
+        criterion(model(x), y)
+
+
 def test_an_evaluation_takes_the_criterion_that_was_given():
     model, _, criterion, loader = private(small_model().double())
     x, y = next(iter(loader))

@@ -17,6 +17,7 @@ from fl_dp import PoissonSampler
 from fl_dp.errors import ConfigError
 
 RECORDS = 40
+OURS = PoissonSampler(RECORDS, expected_batch_size=4, physical_batch_size=4)
 DATA = TensorDataset(*small_batch(RECORDS))
 
 
@@ -43,7 +44,7 @@ class Own(DataLoader):
         (DataLoader(Stream(), batch_size=4), "IterableDataset cannot be drawn from"),
         (DataLoader(DATA, batch_sampler=BatchSampler(range(8), 4, False)), "a batch_sampler of"),
         (DataLoader(DATA, batch_sampler=[[0, 1]]), "a batch_sampler of your own"),
-        (DataLoader(DATA, batch_sampler=PoissonSampler(9, expected_batch_size=1, physical_batch_size=4)), "batch_size"),
+        (DataLoader(DATA, batch_sampler=OURS), "batch_size"),
         (DataLoader(DATA, batch_size=None), "a batch_sampler of your own .*; give batch_size"),
         (DataLoader(DATA, sampler=WeightedRandomSampler([1.0] * RECORDS, 9)), "WeightedRandomSampler"),
         (DataLoader(DATA, sampler=RandomSampler(DATA, replacement=True)), "RandomSampler would not draw"),
@@ -120,7 +121,7 @@ def test_a_data_set_of_another_length_is_refused_before_a_record_is_read():
         (
             {
                 "loader": DataLoader(DATA),
-                "sampler": PoissonSampler(RECORDS, expected_batch_size=4, physical_batch_size=4),
+                "sampler": OURS,
             },
             "leave out sampler=",
         ),

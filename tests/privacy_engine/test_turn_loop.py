@@ -317,6 +317,17 @@ def test_a_batch_goes_in_whole_and_in_its_turn(moved):
     assert engine.steps == 2
 
 
+def test_a_later_batch_of_as_many_records_is_known_by_its_tensors():
+    first, second = [torch.zeros(1)], [torch.zeros(2)]
+    while len(first[0]) != len(second[0]):
+        _, optimizer, engine, loader = setting(**HALF)
+        first, second = loader
+    with pytest.raises(ConfigError, match="not the draw whose turn it is"):
+        engine.loss(first[0], second[1])
+    for batch in (first, second):
+        turn(engine, optimizer, batch)
+
+
 def test_a_turn_that_is_skipped_because_it_is_empty_is_noticed_at_the_next():
     _, optimizer, engine, loader = setting()
 
@@ -550,6 +561,23 @@ def test_losses_that_mix_and_losses_of_another_number_are_refused():
             engine.loss(*next(iter(loader)))
         assert engine.steps == 0
         engine.detach()
+
+
+def test_a_pass_with_other_losses_than_records_is_refused_though_the_sum_would_fit():
+    passes = []
+
+    def losses(x, y):
+        passes.append(len(x))
+        other = len(passes) > before and (slice(1, None) if len(passes) % 2 else [0, *range(len(x))])
+        return losses_of(model, x, y)[other] if other else losses_of(model, x, y)
+
+    before, model = 10**9, small_model().double()
+    _, optimizer, engine, loader = setting(model, losses_of=losses, check_every=10**9, physical=4, **HALF)
+    batches = iter(loader)
+    turn(engine, optimizer, next(batches))
+    before = len(passes)
+    with pytest.raises(ConfigError, match=r"losses for \d+ records"):
+        engine.loss(*next(batches))
 
 
 def test_a_loss_needs_the_loader_of_attach_and_losses_of():

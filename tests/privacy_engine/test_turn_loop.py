@@ -596,8 +596,11 @@ def test_a_state_between_turns_is_continued_also_with_batches_fetched_ahead():
         turn(engine, optimizer, next(batches))
     states = loader.state_dict(), engine.state_dict()
     _, optimizer, engine, loader = setting()
+    left = next(iter(loader))
     engine.load_state_dict(states[1])
     loader.load_state_dict(states[0])
+    with pytest.raises(ConfigError, match="No draw waits"):
+        engine.loss(*left)
     for batch in loader:
         turn(engine, optimizer, batch)
     assert engine.steps == len(loader)

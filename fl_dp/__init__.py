@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fl_dp.form import Form
     from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
+    from fl_dp.privacy_engine.opacus_call import make_private, make_private_with_epsilon
     from fl_dp.tasks.task import Task
 
 # Imported on first use: Flower starts a process for every message, so import time is latency.
@@ -43,6 +44,8 @@ _HOMES = {
     "empty_sum": "fl_dp.engine.clipping",
     "encode": "fl_dp.api.predicting",
     "load_run": "fl_dp.api.result",
+    "make_private": "fl_dp.privacy_engine.opacus_call",
+    "make_private_with_epsilon": "fl_dp.privacy_engine.opacus_call",
     "plan": "fl_dp.api.simulate",
     "predict": "fl_dp.api.predicting",
     "poisson_draw": "fl_dp.engine.sampling",
@@ -72,6 +75,8 @@ __all__ = [
     "empty_sum",
     "encode",
     "load_run",
+    "make_private",
+    "make_private_with_epsilon",
     "plan",
     "poisson_draw",
     "predict",

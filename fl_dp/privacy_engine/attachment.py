@@ -203,8 +203,8 @@ def check_attachable(optimizer: object, sampler: object) -> None:
         )
     if not hasattr(optimizer, "_optimizer_step_pre_hooks"):
         raise ConfigError(
-            f"attach: {type(optimizer).__name__} wraps an optimizer, and passes no losses on. Attach the one "
-            "inside, which accelerate calls optimizer.optimizer, and call its step(loss=...)."
+            f"attach: {type(optimizer).__name__} wraps an optimizer. Attach the one inside, which accelerate "
+            "calls optimizer.optimizer; with loader= the wrapper's step() works, step(loss=...) is its own."
         )
     if hasattr(optimizer, "privacy_engine"):
         raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")

@@ -16,10 +16,11 @@ With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.utils.data import DataLoader
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.engine.backward import Axes, keep_gradients
@@ -44,6 +45,7 @@ from fl_dp.privacy_engine.checks import (
     check_one_process,
     check_unscaled,
 )
+from fl_dp.privacy_engine.draw_loader import DrawLoader
 from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
@@ -62,8 +64,9 @@ from fl_dp.privacy_engine.settings import (
     told_what_is_missing,
     trained_parameters,
 )
-from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS
+from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS, SHOWN
 from fl_dp.privacy_engine.steps import Steps
+from fl_dp.privacy_engine.turn_loop import TurnLoop
 from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, nothing, set_gradients
 
 
@@ -106,6 +109,8 @@ class PrivacyEngine(Fixed, Reports):
             with all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a
             sampler, a formula chooses the kernels, and `get_training_stats` has no numbers. None for one
             process.
+        show_loss: Whether the value of `engine.loss` is the mean loss of the draw. It is raw data, which
+            trainers write to logs; else it is NaN, and with it every epsilon says so.
         other: No other setting is taken; names that Opacus and private_CNN know get an answer.
 
     Raises:
@@ -157,6 +162,7 @@ class PrivacyEngine(Fixed, Reports):
         check_every: int = 20,
         public_weights: bool = False,
         ranks: "distributed.ProcessGroup | Literal['all'] | None" = None,
+        show_loss: bool = False,
         **other: Any,
     ) -> None:
         refuse_keywords(other)
@@ -206,10 +212,46 @@ class PrivacyEngine(Fixed, Reports):
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
         self._attached: Attachment | None = None
+        self._turns: TurnLoop | None = None
+        self._show_loss = show_loss
         self._is_made = True
 
-    def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
-        """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
+    @overload
+    def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None: ...
+
+    @overload
+    def attach(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        loader: DataLoader[Any],
+        physical_batch_size: int | None = None,
+    ) -> DrawLoader: ...
+
+    def attach(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        sampler: PoissonSampler | None = None,
+        loader: DataLoader[Any] | None = None,
+        physical_batch_size: int | None = None,
+    ) -> DrawLoader | None:
+        """Make the steps of an optimizer private. With `loader`, for a loop of `engine.loss` and `backward`:
+
+            loader = engine.attach(optimizer, loader=loader)
+            for x, y in loader:  # one turn is one Poisson draw
+                engine.loss(x, y).backward()  # no weight gets a gradient without noise
+                optimizer.step()  # noise, once
+                optimizer.zero_grad()
+
+        loader: an ordinary DataLoader, of which all but batch_size and shuffle is kept. The one returned
+        draws, also empty batches; its `len` is the steps of an epoch. Each draw has one loss, one backward
+        and one step; a closure is run before the step. physical_batch_size: most records of a pass, by
+        default the loader's batch size, or the engine's if that is 1. ConfigError for a loader that cannot
+        draw, and for `ranks`.
+
+        Without `loader`, make `optimizer.step(loss=losses)` private and add
+        `optimizer.virtual_step(loss=losses)`.
 
         losses: (N,), one per example. `step(loss=None)` ends a logical batch whose examples came in virtual
         steps, or an empty Poisson draw, which has none. Each step overwrites `.grad`. `zero_grad` is not
@@ -229,6 +271,8 @@ class PrivacyEngine(Fixed, Reports):
                 "This engine is already attached to an optimizer; give that one all parameters, in groups, "
                 "or call detach() first."
             )
+        turns = self._turns_over(loader, sampler, physical_batch_size)
+        sampler = turns.loader.sampler if turns else sampler
         check_attachable(optimizer, sampler)
         check_optimizer(optimizer, self.parameters, has_all=False)
         self._check.check_parts()
@@ -255,6 +299,8 @@ class PrivacyEngine(Fixed, Reports):
         self._unprotected.stop()
         self._check.watch.start()
         self._was_attached = True
+        self._turns = turns
+        return turns.loader if turns else None
 
     def detach(self) -> None:
         """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered.
@@ -267,6 +313,7 @@ class PrivacyEngine(Fixed, Reports):
             self._attached = None
             self._unprotected.start()
             self._drop_pending()
+            self._turns = None
 
     def lock(self) -> None:
         """Refuse all steps, also virtual ones, until `unlock`: no data are touched before that."""
@@ -292,6 +339,49 @@ class PrivacyEngine(Fixed, Reports):
             )
         self._check_may_step()
         return self._losses(*batch)
+
+    def loss(self, *batch: Any) -> Tensor:
+        """A scalar for `backward()`, which makes the next `optimizer.step()` take this draw.
+
+        The batch goes through the model here, in passes of `physical_batch_size` rows of each tensor, under
+        the caller's autocast; each record's gradient is clipped, and the sum is kept. `backward()` only says
+        that it is meant, and refuses a scaled loss.
+
+        Args:
+            batch: What the loader of `attach` gave, whole, as `losses_of` takes it: tensors, or tuples, lists
+                and dicts of them. It may be on another device.
+
+        Returns:
+            NaN; with `show_loss` the mean loss, which is raw data, and 0 for an empty draw.
+
+        Raises:
+            ConfigError: No `loader` at `attach`, or no `losses_of`; or another batch than the one whose turn
+                it is.
+            ProbeError: Examples are seen to mix.
+
+        Example:
+            >>> import fl_dp, torch
+            >>> from torch.utils.data import DataLoader, TensorDataset
+            >>> model = torch.nn.Linear(4, 2)
+            >>> engine = fl_dp.PrivacyEngine(
+            ...     model, batch_size=20, sample_size=100, max_grad_norm=1.0, noise_multiplier=1.0,
+            ...     losses_of=lambda x, y: torch.nn.functional.cross_entropy(model(x), y, reduction="none"),
+            ... )
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> records = TensorDataset(torch.randn(100, 4), torch.randint(2, (100,)))
+            >>> loader = engine.attach(optimizer, loader=DataLoader(records, batch_size=20))
+            >>> for x, y in loader:
+            ...     engine.loss(x, y).backward()
+            ...     optimizer.step()
+            >>> engine.steps == len(loader) == 5
+            True
+        """
+        if self._turns is None or self._losses is None:
+            raise ConfigError(
+                "engine.loss needs PrivacyEngine(..., losses_of=...), and attach(optimizer, loader=loader), "
+                "which returns the loader to loop over."
+            )
+        return self._turns.loss(*batch)
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to continue training, with new noise.
@@ -340,15 +430,22 @@ class PrivacyEngine(Fixed, Reports):
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """PyTorch calls this with the arguments of `step`, and passes the result to the optimizer's step."""
-        check_step_arguments(args, kwargs)
+        if self._turns is None:
+            check_step_arguments(args, kwargs)
+        else:
+            self._pending = self._turns.before_step(args, kwargs)
         check_optimizer(optimizer, self.parameters)
-        if kwargs["loss"] is not None:
+        if kwargs.get("loss") is not None:
             self._virtual_step(loss=kwargs["loss"])
         set_gradients(self._rule, self._noisy(), self._check.padding_rows())
-        return args, {}
+        if self._turns is not None:
+            self._turns.step_taken()
+        return args[:1], {}
 
     def _virtual_step(self, *, loss: Tensor) -> None:
         """Clip one physical batch and add it to the logical batch that the next step ends."""
+        if self._turns is not None:
+            self._turns.refuse_losses()
         self._check_may_step()
         self._steps.check_drawn()
         if self._losses is not None:
@@ -392,8 +489,34 @@ class PrivacyEngine(Fixed, Reports):
         if self._ranks is not None and dataset is not None:
             self._ranks.see(dataset)
 
+    def _turns_over(
+        self, loader: DataLoader[Any] | None, sampler: PoissonSampler | None, physical: int | None
+    ) -> TurnLoop | None:
+        if loader is None:
+            if physical is not None:
+                raise ConfigError("attach: physical_batch_size belongs to loader=; a sampler has its own.")
+            return None
+        if sampler is not None or self._ranks is not None:
+            raise ConfigError(
+                "attach: loader= draws by itself, in one process: leave out sampler= and ranks=."
+            )
+        draws = DrawLoader(loader, self.sample_size, self.batch_size)
+        if physical is None:
+            physical = usual if (usual := loader.batch_size or 1) > 1 else self.batch_size
+        return TurnLoop(
+            draws,
+            self._rule,
+            self.losses,
+            self._clipped,
+            self._check_may_step,
+            physical_batch_size=physical,
+            shows_loss=self._show_loss,
+        )
+
     def _drop_pending(self) -> None:
         self._pending = None
+        if self._turns is not None:
+            self._turns.drop()
         if self._ranks is not None:
             self._ranks.drop()
 
@@ -433,6 +556,7 @@ class PrivacyEngine(Fixed, Reports):
             EVALUATION: self._check.watch.in_evaluation,
             BUFFERS: self._check.watch.are_buffers_moved,
             OPTIMIZER: self._has_state,
+            SHOWN: self._show_loss,
             RANKS: self._ranks is not None and not self._ranks.are_records_seen,
         }
         return {name for name, holds in found.items() if holds}

@@ -60,7 +60,7 @@ _INSTEAD_OF = {
     "get_epsilon": "get_privacy_spent().epsilon, at PrivacyEngine(target_delta=...)",
     **dict.fromkeys(
         ("make_private", "make_private_with_epsilon"),
-        "PrivacyEngine(model, ...), then attach(optimizer, sampler=sampler)",
+        "fl_dp.make_private(...), or PrivacyEngine(model, ...) and attach(optimizer, loader=loader)",
     ),
     **dict.fromkeys(
         ("save_checkpoint", "load_checkpoint"), "state_dict() and load_state_dict() of each part"

@@ -64,7 +64,7 @@ DRAWS, LOSSES, NOISE_SOURCE, DRAW_SOURCE = "draws", "losses", "noise generator",
 OTHERS, PLAIN = "other engines", "other optimizers"
 BACK, CONTINUED = "steps taken back", "continued"
 PUBLIC, EVALUATION, RANKS = "public weights", "evaluation mode", "records of ranks"
-BUFFERS, OPTIMIZER = "buffers", "optimizer state"
+BUFFERS, OPTIMIZER, SHOWN = "buffers", "optimizer state", "shown losses"
 
 # name -> what was not seen, with {} for the number of steps, and what to do.
 _TOLD: Mapping[str, tuple[str, str]] = {
@@ -96,6 +96,10 @@ _TOLD: Mapping[str, tuple[str, str]] = {
         "the state that the optimizer had at attach() is of no gradient without noise",
         "to go on from a saved state: engine.load_state_dict first, then attach(); else "
         "optimizer.state.clear(), or a new optimizer, before attach()",
+    ),
+    SHOWN: (
+        "nobody but the data's owner reads the losses of {}, which are raw data",
+        "leave out PrivacyEngine(show_loss=True)",
     ),
     EVALUATION: (
         "training mode leaves nothing behind: two equal calls in it differ",

@@ -177,7 +177,7 @@ def test_what_make_private_takes_and_this_does_not_is_refused_by_name(options, w
     ("name", "words"),
     [
         ("get_epsilon", r"get_privacy_spent\(\)\.epsilon, at PrivacyEngine\(target_delta="),
-        ("make_private_with_epsilon", r"then attach\(optimizer, sampler=sampler\)"),
+        ("make_private_with_epsilon", r"fl_dp\.make_private.* attach\(optimizer, loader=loader\)"),
         ("save_checkpoint", r"state_dict\(\)"),
         ("get_compatible_module", r"replace_batch_norms\(model\)"),
         ("get_epsilons", "'PrivacyEngine' object has no attribute 'get_epsilons'$"),

@@ -38,7 +38,7 @@ def _mapped(
     before = [child for _, child in children(structure)]
     after = [_mapped(change, child, done) for child in before]
     unchanged = all(new is old for new, old in zip(after, before, strict=True))
-    return structure if unchanged else _rebuilt(structure, after)
+    return structure if unchanged else rebuilt(structure, after)
 
 
 def children(structure: Any) -> list[tuple[str, Any]]:
@@ -55,7 +55,7 @@ def children(structure: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _rebuilt(structure: Any, parts: list[Any]) -> Any:
+def rebuilt(structure: Any, parts: list[Any]) -> Any:
     """`structure` with other parts, of the same type: a BatchEncoding keeps its methods."""
     if isinstance(structure, Mapping):
         rebuilt = copy.copy(structure) if hasattr(structure, "__setitem__") else dict(structure)

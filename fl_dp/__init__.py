@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fl_dp.form import Form
     from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
+    from fl_dp.privacy_engine.ledger import Ledger
     from fl_dp.tasks.task import Task
 
 # Imported on first use: Flower starts a process for every message, so import time is latency.
@@ -29,6 +30,7 @@ _HOMES = {
     "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",
     "Form": "fl_dp.form",
+    "Ledger": "fl_dp.privacy_engine.ledger",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "Result": "fl_dp.api.result",
@@ -58,6 +60,7 @@ __all__ = [
     "AssumedSamplingWarning",
     "ClippedSum",
     "Form",
+    "Ledger",
     "PoissonSampler",
     "PrivacyEngine",
     "Result",

@@ -13,7 +13,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.schedule import value_in
 from fl_dp.errors import AccountingError, FederationError
-from fl_dp.federation.client.budgets import conflict
+from fl_dp.accounting.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
 from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan

@@ -23,8 +23,8 @@ from fl_dp.errors import ConfigError
 class Ledger(ledger.Ledger):
     """What the data on this machine have spent, over all runs, in one file on its disk.
 
-    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; `with` closes it. Several processes may have it open,
-    and together they never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger show` use the same file.
+    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; `with` closes it. Several processes may have it
+    open, and together they never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
 
     Example:
         >>> import fl_dp, tempfile, torch
@@ -94,18 +94,18 @@ class Ledger(ledger.Ledger):
 def _declared(name: str, size: int, records: object, files: list[str | Path]) -> DataDeclaration:
     """What a client of a federation would declare of the same records, as far as a loop knows it."""
     tensors = _tensors_of(records)
-    digests = None if tensors is None else sorted(digests_of(*tensors))
+    digests = [] if tensors is None else sorted(digests_of(*tensors))
     if files:
         read = files_of(map(Path, files))
         return DataDeclaration(
-            name, _fingerprint(read), size, digests=digests and digests.copy, file_digests=read.digests
+            name, _fingerprint(read), size, digests=lambda: digests, file_digests=read.digests
         )
-    if tensors is None or digests is None:
+    if tensors is None:
         raise ConfigError(
             "account: the ledger must know these data again. Give files=[...], all files that hold the "
             "records, or as records= a TensorDataset of inputs and targets."
         )
-    return DataDeclaration(name, fingerprint_of(*tensors, digests), size, digests=digests.copy)
+    return DataDeclaration(name, fingerprint_of(*tensors, digests), size, digests=lambda: digests)
 
 
 def _fingerprint(read: FilesRead) -> str:

@@ -75,7 +75,7 @@ class Identity:
         return replace(self, files=self.files or (held.files if held else ""))
 
     def is_of_same_files(self, other: "Identity") -> bool:
-        """Whether both are all records of the same files under one name, one of them known by its files alone.
+        """Whether both are all of the same files under one name, one of them known by its files alone.
 
         A loop knows files, and a client what a source reads from them. They pay from one account.
         """

@@ -232,7 +232,7 @@ class Ledger:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
-        part = book.part(new.source or new.dataset, new.cut)
+        part = book.part(new.source or new.dataset, new.cut) if new.cut else None
         identity = Identity.of(new, self._log.secret(), part)
         if (known := book.size_of_same_files(identity)) is not None:
             return known

@@ -71,6 +71,16 @@ class Loop:
         return [(one.run, one.server_round, one.entry.steps, one.committed) for one in account.rounds]
 
 
+class Unsized:
+    """A data set that does not tell how many records it has."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def __getitem__(self, index):
+        return self.records[index]
+
+
 class Watched(TensorDataset):
     """paid: for each record that is read, the steps that another process finds paid for."""
 
@@ -310,6 +320,7 @@ def test_a_part_of_the_accounts_records_and_the_same_tensors_are_the_accounts(pa
     [
         lambda all: TensorDataset(*(one.clone() for one in all.tensors)),
         lambda all: list(zip(*all.tensors, strict=True)),
+        lambda all: Unsized(all),
         lambda all: ConcatDataset(
             [Subset(all, range(N - 1)), TensorDataset(*(one[:1].clone() for one in all.tensors))]
         ),
@@ -401,3 +412,11 @@ def test_a_sampler_that_is_released_draws_for_itself_again(path, dataset):
     free = [len(batch) for batches in loop.sampler.logical_batches(loop.sampler) for batch in batches]
     assert free
     assert loop.rounds() == [("job-7", 1, 4, False)]
+
+
+def test_a_loop_that_was_left_pays_for_nothing_after_another_has_gone_on(path, dataset):
+    loop = Loop(path, dataset)
+    left = loop.engine._payments.sources(4)
+    next(left)
+    loop.epoch()
+    assert (list(left), loop.rounds()) == ([], [("job-7", 1, 4, True)])

@@ -16,13 +16,12 @@ With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.accounting.ledger.paying import PayingAccount
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
@@ -68,6 +67,9 @@ from fl_dp.privacy_engine.spent import ACCOUNT, BUFFERS, EVALUATION, LOSSES, NOI
 from fl_dp.privacy_engine.steps import Steps
 from fl_dp.records import Entry
 from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, nothing, set_gradients
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.ledger.paying import PayingAccount
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -165,7 +167,7 @@ class PrivacyEngine(Fixed, Reports):
         losses_of: Callable[..., Tensor] | None = None,
         check_every: int = 20,
         public_weights: bool = False,
-        account: PayingAccount | None = None,
+        account: "PayingAccount | None" = None,
         run: str = "",
         steps_per_payment: int | None = None,
         ranks: "distributed.ProcessGroup | Literal['all'] | None" = None,

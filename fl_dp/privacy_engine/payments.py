@@ -9,9 +9,8 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fl_dp.accounting.ledger.paying import PayingAccount
-from fl_dp.accounting.ledger.requests import Reservation
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import BudgetExhaustedError, ConfigError
@@ -19,13 +18,17 @@ from fl_dp.privacy_engine.counts import is_within
 from fl_dp.privacy_engine.settings import EngineNoise
 from fl_dp.records import Entry
 
+if TYPE_CHECKING:  # an engine that does not pay loads no ledger
+    from fl_dp.accounting.ledger.paying import PayingAccount
+    from fl_dp.accounting.ledger.requests import Reservation
+
 
 @dataclass(frozen=True, slots=True)
 class _PaidStep:
     """A step that may be taken. last: of its payment."""
 
     source: Randomness
-    payment: Reservation
+    payment: "Reservation"
     last: bool
 
 
@@ -35,7 +38,7 @@ class Payments:
     step: one of its steps. most: steps of a round; None for all that a pass over the sampler still has.
     """
 
-    def __init__(self, account: PayingAccount, run: str, step: Entry, most: int | None) -> None:
+    def __init__(self, account: "PayingAccount", run: str, step: Entry, most: int | None) -> None:
         self._account, self._run, self._step, self._most = account, run, step, most
         self._owed: deque[_PaidStep] = deque()  # paid for, and not taken yet
         self._taken, self._process = 0, os.getpid()
@@ -114,7 +117,7 @@ class Payments:
 
 
 def payments_of(
-    account: PayingAccount | None,
+    account: "PayingAccount | None",
     run: str,
     step: Entry,
     most: int | None,

@@ -1,6 +1,7 @@
 """Federated training in which every client's records are protected by differential privacy."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.steady_math import set_mode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fl_dp.form import Form
     from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
+    from fl_dp.privacy_engine.ledger import Ledger
     from fl_dp.privacy_engine.opacus_call import make_private, make_private_with_epsilon
     from fl_dp.tasks.task import Task
 
@@ -30,6 +32,7 @@ _HOMES = {
     "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",
     "Form": "fl_dp.form",
+    "Ledger": "fl_dp.privacy_engine.ledger",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "Result": "fl_dp.api.result",
@@ -61,6 +64,7 @@ __all__ = [
     "AssumedSamplingWarning",
     "ClippedSum",
     "Form",
+    "Ledger",
     "PoissonSampler",
     "PrivacyEngine",
     "Result",
@@ -88,6 +92,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("fl-dp")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

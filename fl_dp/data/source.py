@@ -1,6 +1,6 @@
 """Finds a data set by its name, such as `digits` or `npz:PATH`, in the file of that name in sources/."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,14 +10,15 @@ from torch import Tensor
 
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import CLIENT, DataSettings
-from fl_dp.data.files_read import FilesRead, Lines, State, state_of
+from fl_dp.data.files_read import FilesRead, Lines, State, raw_lines, state_of
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from fl_dp.data.tables.encode import Table
     from fl_dp.data.tables.schema import Schema
 
+_BEGINNING = 8192  # bytes, in which a file that is no text has a zero
 TEST = "test"  # the folder, or the file, of test records
 _BESIDE = (".toml", ".csv", ".json")  # what describes the files of a folder
 
@@ -158,6 +159,27 @@ def absolute_name(name: str) -> str:
     if not (source.is_path and argument):
         return name
     return f"{name.partition(':')[0]}:{Path(argument).expanduser().absolute()}"
+
+
+def files_of(paths: Iterable[Path]) -> FilesRead:
+    """Files that a user's own code reads, known to a ledger as if the source of their kind had read them.
+
+    DataError for one that cannot be read.
+    """
+    asked = sorted({path.expanduser().absolute() for path in paths})
+    state = state_of(asked)
+    if missing := set(asked) - {path for path, _ in state}:
+        raise DataError(f"{min(missing)}: no file that can be read; name each file that holds records.")
+    return FilesRead(state, _lines_of)
+
+
+def _lines_of(path: Path) -> Iterable[bytes]:
+    """Lines of a text, rows of a table that is none; nothing of other files. CSV needs no library here."""
+    kind = path.suffix[1:].lower()
+    if kind in ("npz", "parquet"):
+        return SOURCES.load(kind, Source).lines(path)  # type: ignore[misc]  # both have it
+    is_text = kind == "gz" or b"\0" not in path.read_bytes()[:_BEGINNING]
+    return raw_lines(path) if is_text else []
 
 
 @lru_cache(maxsize=2)  # server, clients and checks of one process ask for the same splits

@@ -166,10 +166,9 @@ class TensorData:
 
     def fingerprint(self) -> str:
         """SHA-256 over dtype, shape and the set of records, in hex; independent of the records' order."""
-        head = "raw records" if self.raw else f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}"
-        digest = hashlib.sha256(f"{head}\n".encode())
-        digest.update(b"".join(self.record_digests()))
-        return digest.hexdigest()
+        if self.raw:
+            return hashlib.sha256(b"raw records\n" + b"".join(self.record_digests())).hexdigest()
+        return fingerprint_of(self.x, self.y, self.record_digests())
 
     def record_digests(self) -> list[bytes]:
         """SHA-256 of every record, label and contents, sorted, so independent of the records' order."""
@@ -177,10 +176,19 @@ class TensorData:
 
     def digests(self) -> Sequence[bytes]:
         """SHA-256 of every record, in order."""
-        if self.raw:
-            return self.raw
-        chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
-        return [hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x)]
+        return self.raw or digests_of(self.x, self.y)
+
+
+def digests_of(x: Tensor, y: Tensor) -> list[bytes]:
+    """SHA-256 of every record of the two tensors, in order."""
+    chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (y, x)), strict=True)
+    return [hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x)]
+
+
+def fingerprint_of(x: Tensor, y: Tensor, digests: Sequence[bytes]) -> str:
+    """See `TensorData.fingerprint`. digests: of all records, sorted."""
+    head = f"{x.dtype} {tuple(x.shape)} {y.dtype}\n"
+    return hashlib.sha256(head.encode() + b"".join(digests)).hexdigest()
 
 
 def batch_inputs(x: Tensor) -> Tensor:

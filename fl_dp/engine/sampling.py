@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError
 
 Batch = TypeVar("Batch")
+Sources = Callable[[int], Iterator[Randomness]]
 
 
 def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torch.Generator) -> Tensor:
@@ -85,6 +86,10 @@ class _Draw:
     state_after: Tensor
 
 
+def _of_draw(source: Randomness | torch.Generator) -> Randomness | torch.Generator:
+    return source.child("draw") if isinstance(source, Randomness) else source
+
+
 class PoissonSampler:
     """Poisson logical batches for any `Dataset`, as physical batches for a `DataLoader`.
 
@@ -144,11 +149,12 @@ class PoissonSampler:
         self._batches_done = 0  # physical batches of the step that has begun
         self._state = self._generator.get_state()  # before the draw of that step
         # The draws by which the loader is ahead. None if no loop over `logical_batches` is running.
-        self._draws: deque[_Draw] | None = None
+        self._draws: deque[_Draw | None] | None = None
         # The draw that was handed out last, if its step has not been taken yet.
         self._open: _Draw | None = None
         self._registered = False  # whether an engine reports which draws have had their step
         self._see: Callable[[object], None] | None = None  # where the engine gets the loader's data set
+        self._sources: Sources | None = None  # from which an engine that pays lets it draw
         # Of the ranks that draw together: where their generator comes from, which one this is, how many.
         self._fresh: Callable[[], torch.Generator] = system_generator
         self._rank, self._ranks = 0, 1
@@ -177,15 +183,16 @@ class PoissonSampler:
             )
         return self._physical_batches(self._draws)
 
-    def _physical_batches(self, draws: deque[_Draw]) -> Iterator[list[int]]:
-        skip = self._batches_done
-        for _ in range(self._steps_done, self.steps):
-            indices = poisson_draw(self.num_records, self.sample_rate, self._generator)
+    def _physical_batches(self, draws: deque[_Draw | None]) -> Iterator[list[int]]:
+        skip, wanted = self._batches_done, self.steps - self._steps_done
+        for source in self._sources(wanted) if self._sources else repeat(self._generator, wanted):
+            indices = poisson_draw(self.num_records, self.sample_rate, _of_draw(source))
             parts = list(physical_batches(indices, self.physical_batch_size))[self._rank :: self._ranks]
             draws.append(_Draw(tuple(map(len, parts)), len(indices), self._generator.get_state()))
             for part in parts[skip:]:
                 yield part.tolist()
             skip = 0
+        draws.append(None)
 
     def logical_batches(self, loader: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
         """The physical batches of each step's draw; none for an empty draw.
@@ -217,7 +224,7 @@ class PoissonSampler:
             if self._draws is draws:  # else another loop has begun since
                 self._draws = None
 
-    def _steps(self, loader: Iterable[Batch], draws: deque[_Draw]) -> Iterator[Iterator[Batch]]:
+    def _steps(self, loader: Iterable[Batch], draws: deque[_Draw | None]) -> Iterator[Iterator[Batch]]:
         source, ahead = iter(loader), list[Batch]()
 
         def take() -> Batch:
@@ -230,7 +237,10 @@ class PoissonSampler:
                 raise ConfigError(
                     "The loader does not draw from this sampler; give it batch_sampler=sampler."
                 )
-            draw = self._open = draws.popleft()
+            draw = draws.popleft()
+            if draw is None:  # no more is paid for: the pass ends here
+                return
+            self._open = draw
             batches = self._one_step(draw, take)
             yield batches
             if self._registered and self._open is draw:
@@ -253,11 +263,13 @@ class PoissonSampler:
         self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, draw.state_after
         self._open = None
 
-    def register(self, see: Callable[[object], None] | None = None) -> None:
+    def register(self, see: Callable[[object], None] | None = None, sources: "Sources | None" = None) -> None:
         """From now on a draw ends when its step is taken. ConfigError if an engine sees the sampler already.
 
         see: called with the data set of the loader, or None, before each loop; it may raise. Then the engine
         drops what it has gathered of a draw.
+        sources: gives the source of each draw of a pass, whose number it gets, in place of the sampler's own
+        generator; it may end the pass early.
 
         Two engines on one draw would be two mechanisms with the same secret draws; their epsilons would not
         add up to that of both.
@@ -266,11 +278,13 @@ class PoissonSampler:
             raise ConfigError("Another engine is attached to this sampler; give each a sampler of its own.")
         if self._draws is not None:
             raise ConfigError("The loop over this sampler has begun; attach the engine before it.")
-        self._registered, self._batches_done, self._open, self._see = True, 0, None, see
+        self._registered, self._batches_done, self._open = True, 0, None
+        self._see, self._sources = see, sources
 
     def release(self) -> None:
         """No engine sees this sampler any more. A draw without its step is handed out again, in full."""
-        self._registered, self._batches_done, self._open, self._see = False, 0, None, None
+        self._registered, self._batches_done, self._open = False, 0, None
+        self._see = self._sources = None
         if self._fresh is not system_generator:
             self.spread(system_generator, 0, 1)
 

@@ -159,6 +159,14 @@ def records_behind(dataset: object) -> list[object]:
     return found + [one for base in found if isinstance(base, TensorDataset) for one in base.tensors]
 
 
+def is_within(dataset: object, records: object) -> bool:
+    """Whether it is the same object, or all of it comes from there by Subset and ConcatDataset."""
+    bases: dict[int, object] = {}
+    whole = _places(records, bases)
+    known = len(bases)
+    return bool(np.isin(_places(dataset, bases), whole).all()) and len(bases) == known
+
+
 def _places(dataset: object, bases: dict[int, object]) -> NDArray[np.int64]:
     """A number for each record, the same for the same record of the same base."""
     if isinstance(dataset, ConcatDataset):

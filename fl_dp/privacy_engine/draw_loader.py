@@ -82,16 +82,21 @@ class TurnSampler(PoissonSampler):
         super().__init__(num_records, expected_batch_size=batch_size, physical_batch_size=num_records)
         self._no_rows = no_rows
         self._waiting: deque[_Draw] = deque()
+        self._is_over = False  # whether the pass has handed out its last draw
         self._drawn: Any = WeakIdKeyDictionary()  # a tensor that was handed out -> its draw
 
-    def _steps(self, loader: Iterable[Any], draws: deque[_Draw]) -> Iterator[Any]:
+    def _steps(self, loader: Iterable[Any], draws: deque[_Draw | None]) -> Iterator[Any]:
         """Each draw's batch, and whether it is the last one of the pass."""
         source, ahead, before = iter(loader), deque[Any](), None
-        waiting = self._waiting = deque()
+        waiting, self._is_over = deque[_Draw](), False
+        self._waiting = waiting
         for left in reversed(range(self.steps - self._steps_done)):
             if not draws:  # let the loader draw
                 ahead.extend(islice(source, 1))
             draw = draws.popleft()
+            self._is_over = draw is None or not left
+            if draw is None:  # no more is paid for: the pass ends here
+                return
             if draw.sizes:
                 batch = ahead.popleft() if ahead else next(source)
                 before = rows_of(batch, slice(0))
@@ -132,7 +137,8 @@ class TurnSampler(PoissonSampler):
     def _complete(self, draw: _Draw) -> None:
         super()._complete(draw)
         self._waiting.popleft()
-        self._steps_done %= self.steps
+        if self._is_over and not self._waiting:
+            self._steps_done = 0
 
     def release(self) -> None:
         """No engine sees this sampler any more."""

@@ -16,7 +16,7 @@ With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor, distributed, nn
@@ -47,6 +47,7 @@ from fl_dp.privacy_engine.checks import (
 )
 from fl_dp.privacy_engine.draw_loader import DrawLoader
 from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.payments import payments_of
 from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
 from fl_dp.privacy_engine.settings import (
@@ -64,10 +65,23 @@ from fl_dp.privacy_engine.settings import (
     told_what_is_missing,
     trained_parameters,
 )
-from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS, SHOWN
+from fl_dp.privacy_engine.spent import (
+    ACCOUNT,
+    BUFFERS,
+    EVALUATION,
+    LOSSES,
+    NOISE_SOURCE,
+    OPTIMIZER,
+    RANKS,
+    SHOWN,
+)
 from fl_dp.privacy_engine.steps import Steps
 from fl_dp.privacy_engine.turn_loop import TurnLoop
+from fl_dp.records import Entry
 from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, nothing, set_gradients
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.ledger.paying import PayingAccount
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -105,6 +119,12 @@ class PrivacyEngine(Fixed, Reports):
         check_every: See `losses_of`.
         public_weights: Whether the weights are public as they are; else the steps that other engines of this
             process took over them count, too.
+        account: Pays for each round before its first record is read (`Ledger.account`), and gives the delta
+            and the accountant. Draws and noise follow from the payment. A round is one pass over the sampler.
+            If fewer steps fit, the pass ends after them; the next begins with BudgetExhaustedError. Steps
+            that were paid for and not taken stay spent. `attach` then needs a sampler.
+        run: The name under which the account pays. A name that was used before goes on with new rounds.
+        steps_per_payment: Shortens the rounds to so many steps.
         ranks: "all", or a process group of torch.distributed whose processes train this model together, each
             with all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a
             sampler, a formula chooses the kernels, and `get_training_stats` has no numbers. None for one
@@ -161,6 +181,9 @@ class PrivacyEngine(Fixed, Reports):
         losses_of: Callable[..., Tensor] | None = None,
         check_every: int = 20,
         public_weights: bool = False,
+        account: "PayingAccount | None" = None,
+        run: str = "",
+        steps_per_payment: int | None = None,
         ranks: "distributed.ProcessGroup | Literal['all'] | None" = None,
         show_loss: bool = False,
         **other: Any,
@@ -175,6 +198,9 @@ class PrivacyEngine(Fixed, Reports):
         self.clipping = clip_function(clipping) if isinstance(clipping, str) else clipping
         self.batch_size, self.sample_size = batch_size, sample_size
         self.sample_rate = batch_size / sample_size
+        if account is not None:
+            target_delta = account.budget.delta if target_delta is None else target_delta
+            accountant = accountant or (None if accounting_mode else account.budget.accountant)
         self.target_delta = auto_delta(sample_size) if target_delta is None else target_delta
         self.accountant = chosen_accountant(accountant, accounting_mode)
         self.noise_multiplier, self._planned = chosen_noise(
@@ -196,6 +222,16 @@ class PrivacyEngine(Fixed, Reports):
         self._steps = Steps(sample_size, self.sample_rate, self.noise_multiplier)
         self.record_snr = record_snr
         self._generator = check_generator(generator, has_ranks=ranks is not None)
+        self._payments = payments_of(
+            account,
+            run,
+            Entry(self.sample_rate, self.noise_multiplier, 1),
+            steps_per_payment,
+            sample_size=sample_size,
+            asked=(target_epsilon, self.target_delta, self.accountant),
+            source=self._generator,
+            has_ranks=ranks is not None,
+        )
         self._locked = False
         check_chance(check_every)
         self._check = ModelCheck(module, self.parameters, check_every)
@@ -274,6 +310,8 @@ class PrivacyEngine(Fixed, Reports):
         turns = self._turns_over(loader, sampler, physical_batch_size)
         sampler = turns.loader.sampler if turns else sampler
         check_attachable(optimizer, sampler)
+        if self._payments is not None:
+            self._payments.check_sampler(sampler)
         check_optimizer(optimizer, self.parameters, has_all=False)
         self._check.check_parts()
         check_overrides(next(iter(self.parameters.values())).device)
@@ -286,7 +324,8 @@ class PrivacyEngine(Fixed, Reports):
             "get_training_stats": self.get_training_stats,
         }
         try:
-            self._steps.watch(sampler, WeakHook(self._begin_loop))
+            sources = self._payments.sources if self._payments else None
+            self._steps.watch(sampler, WeakHook(self._begin_loop), sources)
             if self._ranks is not None:
                 self._start_ranks(self._ranks, optimizer, sampler)
             self._attached = Attachment(
@@ -486,6 +525,8 @@ class PrivacyEngine(Fixed, Reports):
     def _begin_loop(self, dataset: object) -> None:
         """A draw that was begun is handed out again, whole: what was gathered of it goes."""
         self._drop_pending()
+        if self._payments is not None:
+            self._payments.see(dataset)
         if self._ranks is not None and dataset is not None:
             self._ranks.see(dataset)
 
@@ -542,7 +583,8 @@ class PrivacyEngine(Fixed, Reports):
         clipped, has_noise = self._pending or nothing(self._rule), self.noise_multiplier > 0
         self._steps.take(len(clipped.norms), self._unseen())
         self._pending = None
-        noisy = noised(self._rule, clipped, self._generator) if has_noise else clipped.grads
+        source = self._payments.take() if self._payments else self._generator
+        noisy = noised(self._rule, clipped, source) if has_noise else clipped.grads
         self._stats = TrainingStats.of_step(
             clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
         )
@@ -558,6 +600,7 @@ class PrivacyEngine(Fixed, Reports):
             OPTIMIZER: self._has_state,
             SHOWN: self._show_loss,
             RANKS: self._ranks is not None and not self._ranks.are_records_seen,
+            ACCOUNT: self._payments is not None and not self._payments.are_records_seen,
         }
         return {name for name, holds in found.items() if holds}
 

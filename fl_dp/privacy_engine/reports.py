@@ -18,6 +18,7 @@ from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import UnprotectedSteps, hooks_of
 from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.payments import Payments
 from fl_dp.privacy_engine.settings import refuse_keywords
 from fl_dp.privacy_engine.spent import BUFFERS, DRAWS, PLAIN, PrivacySpent, assumed, warn_of_assumed_sampling
 from fl_dp.privacy_engine.steps import Steps
@@ -99,6 +100,7 @@ class Reports(ABC):
     chooser: KernelChooser
     _rule: DpSgd
     _steps: Steps
+    _payments: Payments | None
     _planned: int | None
     _target: float | None
     _check: ModelCheck
@@ -142,7 +144,8 @@ class Reports(ABC):
             self._has_warned = True
             warn_of_assumed_sampling()
         wrong = self._wrong(asked) if steps is None else ()
-        return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen))
+        account = self._payments.in_words() if self._payments else ""
+        return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen), account)
 
     def _note_buffers(self) -> None:
         """Name buffers that were written between the passes, also after the last one."""

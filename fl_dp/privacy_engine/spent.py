@@ -30,7 +30,7 @@ class PrivacySpent:
     """The cost of a number of steps; epsilon is infinite for steps without noise.
 
     wrong: what makes the number misleading, said before it. assumed: what epsilon relies on and nobody saw;
-    empty if every step was checked.
+    empty if every step was checked. account: what the account that pays has spent, in words; else empty.
     """
 
     wrong: tuple[str, ...]
@@ -38,6 +38,7 @@ class PrivacySpent:
     delta: float
     steps: int
     assumed: tuple[Assumed, ...]
+    account: str = ""
 
     @property
     def sampling(self) -> Literal["seen", "assumed"]:
@@ -45,9 +46,10 @@ class PrivacySpent:
         return "assumed" if any(one.name == DRAWS for one in self.assumed) else "seen"
 
     def __str__(self) -> str:
+        others = self.account or "other trainings on these records add up"
         told = (
             f"epsilon {in_digits(self.epsilon, 6)} at delta {self.delta:g} after {self.steps} steps, "
-            f"arithmetic {STEADY_ROWS}, of this engine alone: other trainings on these records add up"
+            f"arithmetic {STEADY_ROWS}, of this engine alone: {others}"
         )
         parts = [*self.wrong, told]
         if self.assumed:
@@ -65,6 +67,7 @@ OTHERS, PLAIN = "other engines", "other optimizers"
 BACK, CONTINUED = "steps taken back", "continued"
 PUBLIC, EVALUATION, RANKS = "public weights", "evaluation mode", "records of ranks"
 BUFFERS, OPTIMIZER, SHOWN = "buffers", "optimizer state", "shown losses"
+ACCOUNT = "records of the account"
 
 # name -> what was not seen, with {} for the number of steps, and what to do.
 _TOLD: Mapping[str, tuple[str, str]] = {
@@ -87,6 +90,10 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     RANKS: (
         "all ranks hold the same records in the same order, in {}",
         "to have it checked: a DataLoader, and augmentations inside the model",
+    ),
+    ACCOUNT: (
+        "that these are the account's records, in {}",
+        "to have it checked: Ledger.account(records=DATASET) of tensors, without files=",
     ),
     BUFFERS: (
         "what was written to buffers between the passes came from no record",

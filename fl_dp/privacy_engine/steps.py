@@ -7,7 +7,7 @@ from weakref import ref
 
 from torch import nn
 
-from fl_dp.engine.sampling import PoissonSampler
+from fl_dp.engine.sampling import PoissonSampler, Sources
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.counts import Count, Series, records_behind
 from fl_dp.privacy_engine.spent import BACK, CONTINUED, DRAW_SOURCE, DRAWS, OTHERS, PUBLIC
@@ -44,11 +44,15 @@ class Steps:
         self.count.own.holder = ref(holder)
 
     def watch(
-        self, sampler: PoissonSampler | None, see: Callable[[object], None] = lambda dataset: None
+        self,
+        sampler: PoissonSampler | None,
+        see: Callable[[object], None] = lambda dataset: None,
+        sources: Sources | None = None,
     ) -> None:
         """Require every step from now on to be one draw of `sampler`; ConfigError if its draws differ.
 
-        see: called with the data set at the start of each loop; None if the loader has none.
+        see: called with the data set at the start of each loop; None if the loader has none. sources: as in
+        `PoissonSampler.register`.
         """
         if sampler is None:
             return
@@ -62,7 +66,9 @@ class Steps:
                 f"The sampler draws at rate {sampler.sample_rate}, but the engine accounts for steps at "
                 f"rate {self._sample_rate}; give both the same batch size and data set size."
             )
-        sampler.register(self._join_data)  # first: if it refuses, another's sampler must not be released
+        sampler.register(
+            self._join_data, sources
+        )  # first: if it refuses, another's sampler must not be released
         self._sampler, self._see = sampler, see
 
     def _join_data(self, dataset: object) -> None:

@@ -9,8 +9,8 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
+from fl_dp.accounting.one_mechanism import OneMechanismBudget
 from fl_dp.errors import BudgetExhaustedError
-from fl_dp.federation.client.budgets import OneMechanismBudget
 from fl_dp.records import Entry
 
 PLAIN, SHARED = Entry(0.1, 4.0, 30), Entry(0.1, 4.0, 30, 8)

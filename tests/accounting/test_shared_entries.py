@@ -11,8 +11,8 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
+from fl_dp.accounting.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.budgets import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.history import History
 from fl_dp.federation.server.state import RunState, read_state, write_state

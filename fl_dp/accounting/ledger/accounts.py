@@ -208,6 +208,11 @@ class AccountBook:
         held = self._in_use.get(dataset)
         return held.opened.public_size if held and held.opened.fingerprint == fingerprint else None
 
+    def size_of_same_files(self, new: Identity) -> int | None:
+        """The declared size of the data set in use that `is_of_same_files` as `new`; None without one."""
+        held = self._in_use.get(new.dataset)
+        return held.opened.public_size if held and held.opened.identity.is_of_same_files(new) else None
+
     def part(self, source: str, cut: str) -> Identity | None:
         """See `IdentityIndex.part`."""
         return self._identities.part(source, cut)

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, sketch
-from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
+from fl_dp.accounting.ledger.requests import OF_FILES, DataDeclaration, Digests
 from fl_dp.config.data import RECORD
 from fl_dp.schema import Read
 
@@ -73,6 +73,19 @@ class Identity:
     def completed(self, held: "Identity | None") -> Self:
         """This part with what is kept only with another part, `held`."""
         return replace(self, files=self.files or (held.files if held else ""))
+
+    def is_of_same_files(self, other: "Identity") -> bool:
+        """Whether both are all of the same files under one name, one of them known by its files alone.
+
+        A loop knows files, and a client what a source reads from them. They pay from one account.
+        """
+        known_by_files = [one.fingerprint.startswith(OF_FILES) for one in (self, other)]
+        return (
+            known_by_files in ([True, False], [False, True])
+            and (self.dataset, self.source, self.unit) == (other.dataset, other.source, other.unit)
+            and self.cut == other.cut == ""
+            and self.files == other.files != ""
+        )
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by all that is known of the two."""

@@ -39,12 +39,12 @@ class Ledger:
         self._keys = PaymentKeys(log.database)
 
     @classmethod
-    def open(cls, path: Path, *, one_run: bool = False) -> Self:
+    def open(cls, path: Path | str, *, one_run: bool = False) -> Self:
         """Open the ledger at `path`, or create it; LedgerError if it is not a sound ledger.
 
         one_run: the ledger is made for this one run. Each entry then says so, see `of_one_run`.
         """
-        return cls._verified(EventLog.open(path, create=True), one_run=one_run)
+        return cls._verified(EventLog.open(Path(path), create=True), one_run=one_run)
 
     @classmethod
     def open_existing(cls, path: Path) -> Self:
@@ -232,8 +232,10 @@ class Ledger:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
-        part = book.part(new.source or new.dataset, new.cut)
+        part = book.part(new.source or new.dataset, new.cut) if new.cut else None
         identity = Identity.of(new, self._log.secret(), part)
+        if (known := book.size_of_same_files(identity)) is not None:
+            return known
         if reason := book.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
         # Omitted, as in older ledgers: what is usual, and what an earlier part has.

@@ -7,6 +7,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.config.data import RECORD
 from fl_dp.records import STEADY_ROWS, Entry
 
+OF_FILES = "files "  # begins the fingerprint of data that are known by their files alone
 Digests = Callable[[], Iterable[bytes]]  # digests of a data set's records; called once, at its first use
 
 

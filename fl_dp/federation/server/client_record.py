@@ -10,9 +10,9 @@ from typing import Annotated, Self
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.cost import Cost, Epsilon, cost_of
 from fl_dp.accounting.events import beyond, merge
+from fl_dp.accounting.one_mechanism import without_shares
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
-from fl_dp.federation.client.budgets import without_shares
 from fl_dp.federation.server.history import History, history_of, may_have_paid
 from fl_dp.federation.server.planning import budget_of, round_mechanism
 from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest

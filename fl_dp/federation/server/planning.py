@@ -7,13 +7,13 @@ from functools import lru_cache
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.one_mechanism import conflict
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.schedule import value_in
 from fl_dp.errors import AccountingError, FederationError
-from fl_dp.federation.client.budgets import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
 from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan

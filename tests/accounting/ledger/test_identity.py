@@ -8,6 +8,7 @@ import pytest
 
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, conflict, kin_groups
 from fl_dp.accounting.ledger.overlap import sketch
+from fl_dp.accounting.ledger.requests import OF_FILES
 
 RECORDS = [bytes([n]) * 32 for n in range(40)]
 HALVES = "2 parts (iid, seed 0)"
@@ -145,3 +146,14 @@ def test_thousands_of_parts_and_of_files_take_a_moment() -> None:
     started = time.process_time()
     assert len(kin_groups(parts + files)) == 10_000
     assert time.process_time() - started < 5
+
+
+def test_only_files_known_as_such_are_one_with_what_a_source_reads_from_them():
+    files = sketch([b"1"], bytes(32))
+    by_files, read = (Identity("ehr", f, "ehr", files=files) for f in (f"{OF_FILES}1", "1"))
+    assert by_files.is_of_same_files(read)
+    assert read.is_of_same_files(by_files)
+    assert not by_files.is_of_same_files(replace(by_files, fingerprint=f"{OF_FILES}2"))
+    assert not read.is_of_same_files(replace(read, fingerprint="2"))
+    for other in ({"unit": "person"}, {"source": "b"}, {"cut": "2 parts"}, {"files": ""}):
+        assert not by_files.is_of_same_files(replace(read, **other))

@@ -4,8 +4,8 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.errors import BudgetExhaustedError, DeclinedError
-from fl_dp.federation.client.budgets import OneMechanismBudget, conflict
 from fl_dp.records import Entry
 
 BUDGET = OneMechanismBudget(3.0, 1e-5, "rdp")

@@ -1,0 +1,57 @@
+"""One mechanism for all of a data set's rounds, so that its epsilon holds whatever is asked next.
+
+Whoever asks sees the results of the first rounds, and may choose the next ones by them. If they choose
+weights, clipping bound or learning rate that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv
+2106.08567, theorem 10). If they choose sample rate or noise that way, epsilon may be larger than what an
+accountant reports, because the accountant adds up the steps as if all had been planned beforehand. Adding
+up is sound if the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one
+mechanism are, because more steps cost more. docs/privacy.md has the argument.
+"""
+
+from collections.abc import Iterable
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.errors import DeclinedError
+from fl_dp.records import Entry
+
+
+class OneMechanismBudget(Budget):
+    """A budget that pays only for steps with the sampling and noise multiplier of its first step.
+
+    The ledger calls it inside its transaction, so that two concurrent rounds cannot both be the first.
+    """
+
+    __slots__ = ()
+
+    def steps_that_fit(self, planned: Entry, spent: Iterable[Entry]) -> int:
+        """As in `Budget`; DeclinedError, with the reason, for a mechanism that differs from the first."""
+        spent = tuple(spent)
+        if reason := conflict(planned, spent):
+            raise DeclinedError(reason)
+        return super().steps_that_fit(planned, spent)
+
+
+def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
+    """Why this is not the mechanism of the steps before; empty if it is, or if there are none.
+
+    Shares are not compared: under the assumption of a secure sum they change nothing.
+    """
+    asked = without_shares(planned)
+    held = sorted(set(map(without_shares, spent)))
+    if held in ([], [asked]):
+        return ""
+    mechanisms = " and ".join(_words(*mechanism) for mechanism in held)
+    return (
+        f"The round asks for {_words(*asked)}; this account's data were trained with "
+        f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first, or have its operator set "
+        "vary-mechanism (docs/privacy.md)."
+    )
+
+
+def without_shares(entry: Entry) -> tuple[float, float]:
+    """The mechanism as those see it who see no more than sums."""
+    return entry.sample_rate, entry.noise_multiplier
+
+
+def _words(sample_rate: float, noise_multiplier: float) -> str:
+    return f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"

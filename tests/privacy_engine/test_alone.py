@@ -1,0 +1,36 @@
+"""The engine and the ledger work where nothing of a federation is installed."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from docs.blocks import ROOT, file_in
+
+import fl_dp
+
+# Of the dependencies in pyproject.toml and the extras, all that docs/installing.md does not name.
+ABSENT = (
+    "ray flwr flwr_datasets uvicorn pandas pyarrow datasets typer rich click httpx sklearn PIL safetensors "
+    "tomli_w google.protobuf transformers torchvision tensorboard matplotlib mlflow opacus peft timm"
+)
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_a_loop_that_pays_needs_nothing_of_a_federation(tmp_path, files):
+    example = file_in(ROOT / "docs" / "ledger.md", "paying.py")
+    if files:
+        (tmp_path / "ehr.csv").write_text("age,ill\n1,2\n")
+        example = example.replace('"ehr-2026", records=dataset', '"ehr", files=["ehr.csv"], size=1200')
+    code = f"import sys\nsys.modules.update(dict.fromkeys({ABSENT.split()}))\n{example}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[:2] == [line.partition("# ")[2] for line in example.splitlines() if "print(" in line][:2]
+    assert ("ASSUMED" in said[2]) == files
+
+
+def test_the_version_is_the_packages():
+    assert fl_dp.__version__ == version("fl-dp")

@@ -6,7 +6,6 @@ Usage: python from_opacus.py opacus|fl_dp
 import sys
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -25,48 +24,49 @@ def with_opacus() -> str:
     from opacus import PrivacyEngine
 
     model, optimizer, records = setting()
-    loader = DataLoader(records, batch_size=BATCH)
     engine = PrivacyEngine()
-    model, optimizer, loader = engine.make_private_with_epsilon(
+    model, optimizer, criterion, loader = engine.make_private_with_epsilon(
         module=model,
         optimizer=optimizer,
-        data_loader=loader,
+        criterion=nn.CrossEntropyLoss(),
+        data_loader=DataLoader(records, batch_size=BATCH),
         target_epsilon=3.0,
         target_delta=1e-5,
         epochs=EPOCHS,
         max_grad_norm=1.0,
+        grad_sample_mode="ghost",
     )
     for _ in range(EPOCHS):
         for inputs, targets in loader:
             optimizer.zero_grad()
-            F.cross_entropy(model(inputs), targets).backward()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
             optimizer.step()
     return f"epsilon {engine.get_epsilon(1e-5):.2f}"
 
 
 def with_fl_dp() -> str:
-    from fl_dp import PoissonSampler, PrivacyEngine
+    import fl_dp
 
-    model, optimizer, records = setting()  # the model stays as it is: no wrapper, no _module. in its state
-    engine = PrivacyEngine(
-        model,
-        batch_size=BATCH,
-        sample_size=RECORDS,
-        epochs=EPOCHS,
+    model, optimizer, records = setting()
+    model, optimizer, criterion, loader = fl_dp.make_private_with_epsilon(
+        module=model,
+        optimizer=optimizer,
+        criterion=nn.CrossEntropyLoss(),
+        data_loader=DataLoader(records, batch_size=BATCH),
         target_epsilon=3.0,
         target_delta=1e-5,
+        epochs=EPOCHS,
         max_grad_norm=1.0,
+        grad_sample_mode="ghost",
     )
-    sampler = PoissonSampler(RECORDS, expected_batch_size=BATCH, physical_batch_size=BATCH)
-    engine.attach(optimizer, sampler=sampler)
-    loader = DataLoader(records, batch_sampler=sampler)
     for _ in range(EPOCHS):
-        for batches in sampler.logical_batches(loader):  # one step each; BatchMemoryManager is not needed
-            for inputs, targets in batches:
-                losses = F.cross_entropy(model(inputs), targets, reduction="none")  # each example's own
-                optimizer.virtual_step(loss=losses)  # no backward()
-            optimizer.step(loss=None)
-    return f"{engine.get_privacy_spent()}"
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)  # its value is NaN, unless show_loss=True
+            loss.backward()
+            optimizer.step()
+    return f"{optimizer.get_privacy_spent()}"
 
 
 if __name__ == "__main__":

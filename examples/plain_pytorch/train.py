@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision.models import resnet18
 
-from fl_dp import PoissonSampler, PrivacyEngine
+from fl_dp import PrivacyEngine
 
 
 def data() -> tuple[TensorDataset, TensorDataset]:
@@ -36,16 +36,14 @@ def main(epochs: int) -> None:
         max_grad_norm=1.0,
         target_epsilon=8.0,
     )
-    sampler = PoissonSampler(len(train), expected_batch_size=128, physical_batch_size=64)
-    engine.attach(optimizer, sampler=sampler)
+    loader = engine.attach(optimizer, loader=DataLoader(train, batch_size=64))
 
-    loader = DataLoader(train, batch_sampler=sampler)
     for epoch in range(epochs):
         model.train()
-        for batches in sampler.logical_batches(loader):  # one step each, an empty draw included
-            for inputs, targets in batches:
-                optimizer.virtual_step(loss=engine.losses(inputs, targets))
-            optimizer.step(loss=None)
+        for inputs, targets in loader:  # one Poisson draw of about 128 records, in passes of at most 64
+            optimizer.zero_grad()
+            engine.loss(inputs, targets).backward()
+            optimizer.step()
         model.eval()
         with torch.no_grad():
             inputs, targets = test.tensors

@@ -77,7 +77,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     ),
     LOSSES: (
         "each loss is of its own example alone, in {}",
-        "to have it checked: PrivacyEngine(losses_of=...), and step(loss=engine.losses(...))",
+        "to have it checked: PrivacyEngine(losses_of=...), and engine.loss(...) or engine.losses(...)",
     ),
     NOISE_SOURCE: (
         "nobody knows the generator that made the noise of {}",

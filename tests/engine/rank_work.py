@@ -39,10 +39,10 @@ def charged_passes(rank: int) -> tuple[float, int]:
 
 def watch_exchanges(rank: int) -> dict[str, list[Any]]:
     """The exchanges of two steps: their names, and what was in this rank's tensors in the end, after each
-    reduction, and before each broadcast.
+    reduction, and before and after each broadcast.
     """
     seen: list[tuple[str, torch.Tensor]] = []
-    reduced, before = [], []
+    reduced, before, released = [], [], []
 
     def watched(name: str) -> Callable[..., Any]:
         usual = getattr(dist, name)
@@ -52,8 +52,7 @@ def watch_exchanges(rank: int) -> dict[str, list[Any]]:
                 before.append(args[0].tolist())
             usual(*args, **kwargs)
             seen.append((name, args[0]))
-            if name == "reduce":
-                reduced.append(args[0].tolist())
+            (reduced if name == "reduce" else released).append(args[0].tolist())
 
         return exchange
 
@@ -63,7 +62,7 @@ def watch_exchanges(rank: int) -> dict[str, list[Any]]:
     training.attach()
     training.steps(2)
     names, left = [name for name, _ in seen], [one.tolist() for _, one in seen]
-    return {"names": names, "left": left, "reduced": reduced, "before": before}
+    return {"names": names, "left": left, "reduced": reduced, "before": before, "released": released}
 
 
 def end_early(rank: int, where: str) -> dict[str, Any]:

@@ -108,7 +108,9 @@ def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
     flat = [_in_memory_order(one) for one in sums] or [torch.zeros(0)]
     if len({one.device for one in flat}) > 1:
         flat = [one.cpu() for one in flat]
-    numbers = (torch.cat(flat) if len(flat) > 1 else flat[0].clone()).double()
+    numbers = torch.empty(sum(map(len, flat)), dtype=torch.float64, device=flat[0].device)
+    for part, one in zip(torch.split(numbers, [len(one) for one in flat]), flat, strict=True):
+        part.copy_(one)
     found = numbers.view(torch.int64)  # the same memory, which holds first the one and then the other
     if found.device.type != "cpu":
         # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.
@@ -150,13 +152,13 @@ def add_noise(total: Tensor, grid: NoiseGrid, source: Randomness | Literal["secu
 
 def numbers_of(total: Tensor, grid: NoiseGrid, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The multiples as numbers, in the types, shapes and memory orders of `like`, on its devices; `like` is
-    dense.
+    dense. They take the memory of `total`: new memory would take longer than all the arithmetic here.
     """
-    numbers = torch.empty_like(total, dtype=torch.float64)
+    numbers = total.view(torch.float64)
     if total.device.type == "cpu":
         for start in range(0, len(total), CHUNK):
             part = slice(start, start + CHUNK)
-            np.multiply(total.numpy()[part], grid.spacing, out=numbers.numpy()[part])
+            numbers.numpy()[part] = total.numpy()[part] * grid.spacing
     else:
         numbers.copy_(total.double().mul_(grid.spacing))
     parts = torch.split(numbers, [count_of([one]) for one in like.values()])

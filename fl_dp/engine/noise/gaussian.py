@@ -109,8 +109,8 @@ def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
     if len({one.device for one in flat}) > 1:
         flat = [one.cpu() for one in flat]
     numbers = torch.empty(sum(map(len, flat)), dtype=torch.float64, device=flat[0].device)
-    for part, one in zip(torch.split(numbers, [len(one) for one in flat]), flat, strict=True):
-        part.copy_(one)
+    for place, one in zip(torch.split(numbers, [len(one) for one in flat]), flat, strict=True):
+        place.copy_(one)
     found = numbers.view(torch.int64)  # the same memory, which holds first the one and then the other
     if found.device.type != "cpu":
         # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.

@@ -78,12 +78,13 @@ class _Draw:
     """One logical batch: the physical batches of it that are handed out here, and what follows its draw.
 
     sizes: of these physical batches. drawn: the records of all, also of those that other ranks take.
-    state_after: the generator's state after the draw.
+    state_after: the generator's state after the draw. source: where the draw came from.
     """
 
     sizes: tuple[int, ...]
     drawn: int
     state_after: Tensor
+    source: Randomness | torch.Generator
 
 
 def _of_draw(source: Randomness | torch.Generator) -> Randomness | torch.Generator:
@@ -150,6 +151,7 @@ class PoissonSampler:
         self._state = self._generator.get_state()  # before the draw of that step
         # The draws by which the loader is ahead. None if no loop over `logical_batches` is running.
         self._draws: deque[_Draw | None] | None = None
+        self._latest: deque[_Draw | None] | None = None  # of the loop that has begun last
         # The draw that was handed out last, if its step has not been taken yet.
         self._open: _Draw | None = None
         self._registered = False  # whether an engine reports which draws have had their step
@@ -188,7 +190,7 @@ class PoissonSampler:
         for source in self._sources(wanted) if self._sources else repeat(self._generator, wanted):
             indices = poisson_draw(self.num_records, self.sample_rate, _of_draw(source))
             parts = list(physical_batches(indices, self.physical_batch_size))[self._rank :: self._ranks]
-            draws.append(_Draw(tuple(map(len, parts)), len(indices), self._generator.get_state()))
+            draws.append(_Draw(tuple(map(len, parts)), len(indices), self._generator.get_state(), source))
             for part in parts[skip:]:
                 yield part.tolist()
             skip = 0
@@ -216,7 +218,8 @@ class PoissonSampler:
         if self._registered:
             self._batches_done, self._open = 0, None  # the engine has dropped its part of an open draw
         self._generator.set_state(self._state)
-        draws = self._draws = deque()
+        draws: deque[_Draw | None] = deque()
+        self._draws = self._latest = draws
         try:
             yield from self._steps(loader, draws)
             self._steps_done = 0
@@ -240,8 +243,9 @@ class PoissonSampler:
             draw = draws.popleft()
             if draw is None:  # no more is paid for: the pass ends here
                 return
+            self._check_current(draws)
             self._open = draw
-            batches = self._one_step(draw, take)
+            batches = self._one_step(draw, take, draws)
             yield batches
             if self._registered and self._open is draw:
                 raise ConfigError(
@@ -251,13 +255,24 @@ class PoissonSampler:
             for _ in batches:
                 pass
 
-    def _one_step(self, draw: _Draw, take: Callable[[], Batch]) -> Iterator[Batch]:
+    def _one_step(
+        self, draw: _Draw, take: Callable[[], Batch], draws: deque[_Draw | None]
+    ) -> Iterator[Batch]:
         for _ in range(len(draw.sizes) - self._batches_done):
             batch = take()
+            self._check_current(draws)
             self._batches_done += 1
             yield batch
         if not self._registered:
             self._complete(draw)
+
+    def _check_current(self, draws: deque[_Draw | None]) -> None:
+        """ConfigError in a loop after which another has begun: that one makes the same draws again."""
+        if self._latest is not draws:
+            raise ConfigError(
+                "Another loop over this sampler has begun, and goes on with the draws of this one. Loop over "
+                "one at a time, or give each loop a sampler, and an engine, of its own."
+            )
 
     def _complete(self, draw: _Draw) -> None:
         self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, draw.state_after
@@ -310,12 +325,15 @@ class PoissonSampler:
             )
         return self._open
 
-    def step_taken(self, examples: int) -> None:
+    def step_taken(self, examples: int) -> "Randomness | torch.Generator":
         """The step on the logical batch that was handed out last is being taken, with `examples` losses.
 
-        Raises ConfigError, and counts no step, unless `check_whole` finds them to be its records.
+        Returns where its draw came from. Raises ConfigError, and counts no step, unless `check_whole` finds
+        them to be its records.
         """
-        self._complete(self.check_whole(examples))
+        draw = self.check_whole(examples)
+        self._complete(draw)
+        return draw.source
 
     def check_whole(self, examples: int) -> _Draw:
         """The logical batch that has had no step; ConfigError unless `examples` are all that it has here."""

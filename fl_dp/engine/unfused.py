@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 _UNFUSED: WeakSet[nn.Module] = WeakSet()
+_BEFORE: list[bool] = []  # of the passes that have begun: whether oneDNN was on
 
 
 class Hook:
@@ -37,14 +38,16 @@ def unfuse(model: nn.Module) -> None:
 
 
 def _unfuse(layer: nn.LSTM) -> None:
-    before: list[bool] = []
+    layer.register_forward_pre_hook(Hook(_off))
+    layer.register_forward_hook(Hook(_back), always_call=True)
 
-    def off(*_: Any) -> None:
-        before.append(torch._C._get_mkldnn_enabled())
-        torch._C._set_mkldnn_enabled(False)
 
-    def back(*_: Any) -> None:
-        torch._C._set_mkldnn_enabled(before.pop())
+def _off(*_: Any) -> None:
+    # What was on before a pass that was interrupted (Ctrl-C), or before that of another thread, is on after.
+    _BEFORE.append(_BEFORE[0] if _BEFORE else torch._C._get_mkldnn_enabled())
+    torch._C._set_mkldnn_enabled(False)
 
-    layer.register_forward_pre_hook(Hook(off))
-    layer.register_forward_hook(Hook(back), always_call=True)
+
+def _back(*_: Any) -> None:
+    if _BEFORE:  # else a hook before ours has raised
+        torch._C._set_mkldnn_enabled(_BEFORE.pop())

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
+from torch.utils.weak import WeakIdKeyDictionary
 
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.unfused import Hook, unfuse
@@ -45,14 +46,17 @@ class _NoScaler:
 class UnprotectedSteps:
     """Counts steps by optimizers without an engine over the parameters of a model.
 
-    parameters: the engine's own. While it is attached `Attachment` refuses such steps over them, and only
+    parameters: the engine's own. It lives as long as one of them, also when the engine is gone, until another
+    engine over them counts. While an engine is attached `Attachment` refuses such steps over them, and only
     those over the rest of the model are counted.
     """
 
     def __init__(self, module: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-        self._module = module
-        self._own = {id(parameter): parameter for parameter in parameters.values()}
-        self._series = Series(1.0, 0.0)
+        self._module, self._own, self._series = weakref.ref(module), WeakIdKeyDictionary(), Series(1.0, 0.0)
+        for parameter in parameters.values():
+            self._own[parameter] = None
+            _COUNTING[parameter] = self
+        self._attachment: weakref.ref[Attachment] | None = None
         _watch_all_optimizers(self)
         self.start()
 
@@ -62,20 +66,26 @@ class UnprotectedSteps:
 
     def start(self) -> None:
         """From now on; later engines over these weights count these steps, too."""
-        note(self._series, [*self._own.values(), *self._module.parameters()])
-        self._is_attached = False
+        module = self._module()
+        note(self._series, [*self._own, *(module.parameters() if module else ())])
+        self._attachment = None
 
-    def stop(self) -> None:
-        self._is_attached = True
+    def stop(self, attachment: "Attachment") -> None:
+        """Until `start`, or as long as there is this attachment."""
+        self._attachment = weakref.ref(attachment)
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """Count a step that moves one of the parameters."""
         if hasattr(optimizer, "privacy_engine"):
             return
-        moved = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
-        watched = {*self._own, *map(id, self._module.parameters())}
-        self._series.taken += not moved.isdisjoint(
-            watched - self._own.keys() if self._is_attached else watched
+        is_attached = self._attachment is not None and self._attachment() is not None
+        module = self._module()
+        rest = set(map(id, module.parameters())) if module else set()
+        self._series.taken += any(
+            not is_attached if parameter in self._own else id(parameter) in rest
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
         )
 
 
@@ -167,6 +177,7 @@ def hooks_of(module: nn.Module, watch: PassWatch) -> tuple[RemovableHandle, Remo
 
 
 _NOTHING = object()
+_COUNTING: Any = WeakIdKeyDictionary()  # a parameter -> its latest `UnprotectedSteps`, which holds it weakly
 _WATCHING: list[weakref.ref[Attachment | UnprotectedSteps]] = []
 
 

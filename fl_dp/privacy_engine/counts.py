@@ -6,13 +6,15 @@ engines over one model, or over one data set, share one count.
 
 import gc
 import secrets
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -147,7 +149,7 @@ def records_behind(dataset: object) -> list[object]:
 
     Raises ConfigError if one of their records is in several places.
     """
-    bases: dict[int, object] = {}
+    bases: dict[Hashable, object] = {}
     places = _places(dataset, bases)
     if isinstance(dataset, Subset | ConcatDataset) and len(np.unique(places)) < len(places):
         raise ConfigError(
@@ -156,24 +158,48 @@ def records_behind(dataset: object) -> list[object]:
             "let some weigh more, multiply their losses by a factor."
         )
     found = list(bases.values())
-    return found + [one for base in found if isinstance(base, TensorDataset) for one in base.tensors]
+    memories = [_memory_of(one) for base in found if isinstance(base, TensorDataset) for one in base.tensors]
+    return found + memories
 
 
 def is_within(dataset: object, records: object) -> bool:
     """Whether it is the same object, or all of it comes from there by Subset and ConcatDataset."""
-    bases: dict[int, object] = {}
+    bases: dict[Hashable, object] = {}
     whole = _places(records, bases)
     known = len(bases)
     return bool(np.isin(_places(dataset, bases), whole).all()) and len(bases) == known
 
 
-def _places(dataset: object, bases: dict[int, object]) -> NDArray[np.int64]:
+def state_of(dataset: object) -> list[tuple[object, int]]:
+    """The memory of all tensors behind a data set, and how often each was written to."""
+    bases: dict[Hashable, object] = {}
+    _places(dataset, bases)
+    tensors = (one for base in bases.values() if isinstance(base, TensorDataset) for one in base.tensors)
+    return [(_memory_of(one), 0 if one.is_inference() else one._version) for one in tensors]
+
+
+class _Memory:
+    """Stands for all tensors that read the same memory in the same way."""
+
+
+_MEMORIES: Any = WeakIdKeyDictionary()  # a tensor's storage -> how it is read -> its _Memory
+
+
+def _memory_of(tensor: Tensor) -> object:
+    if tensor.layout != torch.strided:
+        return tensor
+    read = tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+    return _MEMORIES.setdefault(tensor.untyped_storage(), {}).setdefault(read, _Memory())
+
+
+def _places(dataset: object, bases: dict[Hashable, object]) -> NDArray[np.int64]:
     """A number for each record, the same for the same record of the same base."""
     if isinstance(dataset, ConcatDataset):
         return np.concatenate([_places(one, bases) for one in dataset.datasets])
     if isinstance(dataset, Subset) and isinstance(dataset.dataset, Sized):
         return _places(dataset.dataset, bases)[np.asarray(dataset.indices, dtype=np.int64)]
-    key = id(dataset.tensors[0] if isinstance(dataset, TensorDataset) else dataset)
+    parts = map(_memory_of, dataset.tensors) if isinstance(dataset, TensorDataset) else (dataset,)
+    key = tuple(map(id, parts))
     bases.setdefault(key, dataset)
     return (list(bases).index(key) << 40) + np.arange(len(dataset) if isinstance(dataset, Sized) else 0)
 

@@ -335,7 +335,7 @@ class PrivacyEngine(Fixed, Reports):
             self._steps.leave()
             raise
         self._has_state |= bool(optimizer.state) and not self._steps.count.steps
-        self._unprotected.stop()
+        self._unprotected.stop(self._attached)
         self._check.watch.start()
         self._was_attached = True
         self._turns = turns
@@ -581,9 +581,9 @@ class PrivacyEngine(Fixed, Reports):
             return self._ranks.noisy()
         self._check_may_step()
         clipped, has_noise = self._pending or nothing(self._rule), self.noise_multiplier > 0
-        self._steps.take(len(clipped.norms), self._unseen())
+        drawn = self._steps.take(len(clipped.norms), self._unseen())
         self._pending = None
-        source = self._payments.take() if self._payments else self._generator
+        source = self._payments.take(drawn) if self._payments else self._generator
         noisy = noised(self._rule, clipped, source) if has_noise else clipped.grads
         self._stats = TrainingStats.of_step(
             clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr

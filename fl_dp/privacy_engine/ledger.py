@@ -18,6 +18,7 @@ from fl_dp.data.files_read import FilesRead
 from fl_dp.data.source import files_of
 from fl_dp.data.tensor_data import digests_of, fingerprint_of
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.counts import state_of
 
 
 class Ledger(ledger.Ledger):
@@ -51,7 +52,7 @@ class Ledger(ledger.Ledger):
         accountant: str = DEFAULT_ACCOUNTANT,
         vary_mechanism: bool = False,
     ) -> PayingAccount:
-        """The account of a data set, opened on its first use, with the most that it may ever spend.
+        """The account of a data set, opened on its first use. This loop pays up to a limit over all runs.
 
         The ledger must know the data again under any name: by `files`, their SHA-256 and their lines; without
         files by the contents of `records`, then a TensorDataset of inputs and targets, or a Subset of one.
@@ -59,7 +60,7 @@ class Ledger(ledger.Ledger):
         Args:
             name: Of the data set, the same for every run on it. A client has the one that `fl-dp ledger show`
                 tells: its `data-name`, or `csv:` and the file's absolute path.
-            epsilon: The limit, over all runs.
+            epsilon: The limit, over all runs, of what pays by this call.
             delta: None for the largest power of ten below 1 / size, at most 1e-5.
             records: The data set that the loop's loader gets, or of which it gets a Subset.
             files: All files that hold the records.
@@ -88,7 +89,9 @@ class Ledger(ledger.Ledger):
                 f"account {name}: holds {held} records as its declared number, and size={size}. To declare "
                 "more, retire it (fl-dp ledger retire); what is spent cannot be undone."
             )
-        return PayingAccount(self, name, size, budget, records, declared.file_digests is None)
+        (opened,) = (held.id for held in self.accounts() if held.dataset == name and held.retired is None)
+        known = declared.file_digests is None
+        return PayingAccount(self, name, size, budget, records, known, opened, state_of(records))
 
 
 def _declared(name: str, size: int, records: object, files: list[str | Path]) -> DataDeclaration:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import BudgetExhaustedError, ConfigError
-from fl_dp.privacy_engine.counts import is_within
+from fl_dp.privacy_engine.counts import is_within, state_of
 from fl_dp.privacy_engine.settings import EngineNoise
 from fl_dp.records import Entry
 
@@ -64,18 +64,29 @@ class Payments:
                     raise
             yield self._owed[number].source
 
-    def take(self) -> Randomness:
-        """The source of the step that is taken now, and of none after it."""
+    def take(self, drawn: object) -> Randomness:
+        """The source of the step that is taken now, and of none after it. drawn: where its draw came from.
+
+        A step before it that was interrupted between its draw and its noise is over, and stays spent.
+        """
         self._check_process()
-        step = self._owed.popleft()
-        self._taken += 1
-        if step.last:  # its noise is not drawn yet: LedgerError if the account was retired meanwhile
-            self._account.ledger.commit(step.payment)
-        return step.source
+        while self._owed:
+            step = self._owed.popleft()
+            self._taken += 1
+            if step.source is drawn:
+                if step.last:  # its noise is not drawn yet: LedgerError if the account was retired meanwhile
+                    self._account.ledger.commit(step.payment)
+                return step.source
+        raise ConfigError("This draw was not paid for, or had its step: begin a new loop over the loader.")
 
     def see(self, dataset: object) -> None:
         """ConfigError if the loader reads other records than the account's; None: it does not tell."""
         records = self._account.records
+        if state_of(records) != self._account.state_of_records:
+            raise ConfigError(
+                f"The tensors of account {self._account.name} were changed or written to since it was "
+                "opened: the ledger knows other records. Open the account after preparing the data."
+            )
         if records is not None and dataset is not None and not is_within(dataset, records):
             raise ConfigError(
                 f"The loader's data set is not that of account {self._account.name}, nor a Subset of it: "

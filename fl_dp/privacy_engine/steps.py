@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import nn
 
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import PoissonSampler, Sources
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.counts import Count, Series, records_behind
@@ -66,13 +68,16 @@ class Steps:
                 f"The sampler draws at rate {sampler.sample_rate}, but the engine accounts for steps at "
                 f"rate {self._sample_rate}; give both the same batch size and data set size."
             )
-        sampler.register(
-            self._join_data, sources
-        )  # first: if it refuses, another's sampler must not be released
+        sampler.register(self._join_data, sources)  # if it refuses, another's sampler is not released
         self._sampler, self._see = sampler, see
 
     def _join_data(self, dataset: object) -> None:
         """Count with the engines that drew from this data set; ConfigError for another number of records."""
+        if dataset is not None and not isinstance(dataset, Sized):
+            raise ConfigError(
+                f"{type(dataset).__name__}, the loader's data set, has no __len__: nobody could see that it "
+                f"has the {self._sample_size} records of which epsilon is. Give it one."
+            )
         if isinstance(dataset, Sized) and len(dataset) != self._sample_size:
             raise ConfigError(
                 f"The loader's data set has {len(dataset)} records, but the sampler draws from "
@@ -94,17 +99,19 @@ class Steps:
         if self._sampler is not None:
             self._sampler.check_drawn()
 
-    def take(self, examples: int, unseen: set[str]) -> None:
+    def take(self, examples: int, unseen: set[str]) -> "Randomness | torch.Generator | None":
         """Count one step of `examples` losses; ConfigError, and no step, unless these are the open draw, and
         the engine knows the steps that the sampler has behind it.
 
-        unseen: names of what was not seen of the step, besides its draw.
+        unseen: names of what was not seen of the step, besides its draw. Returns where the draw came from.
         """
+        source = None
         if self._sampler is not None:
             self._check_continued(self._sampler.steps_done)
-            self._sampler.step_taken(examples)
+            source = self._sampler.step_taken(examples)
         self._open.update(unseen | self._unseen_draw())
         self.count.own.taken += 1
+        return source
 
     def _unseen_draw(self) -> set[str]:
         if self._sampler is None:

@@ -30,9 +30,11 @@ _RAW = (
 
 @dataclass(eq=False)
 class _Made:
-    """The clipped sum of one draw. is_meant: whether backward() was called."""
+    """The clipped sum of one draw; None once it is over: the loss may be kept. is_meant: whether backward()
+    was called.
+    """
 
-    clipped: ClippedSum
+    clipped: ClippedSum | None
     is_meant: bool = False
 
 
@@ -154,7 +156,7 @@ class TurnLoop:
                 closure()
         draw = self.loader.sampler.check_drawn()
         self._check_gradients()
-        if self._made is not None and self._made.is_meant:
+        if self._made is not None and self._made.is_meant and self._made.clipped is not None:
             return self._made.clipped
         if draw.drawn:
             raise ConfigError(
@@ -165,13 +167,15 @@ class TurnLoop:
 
     def step_taken(self) -> None:
         """The gradients are noisy now."""
-        self._made = None
+        self.drop()
         self._noisy = WeakIdKeyDictionary()
         for parameter in self._rule.parameters.values():
             self._noisy[parameter.grad] = parameter.grad._version  # type: ignore[union-attr]
 
     def drop(self) -> None:
-        """Forget the sum that has had no step."""
+        """Forget the sum."""
+        if self._made is not None:
+            self._made.clipped = None
         self._made = None
 
     def refuse_losses(self) -> None:

@@ -64,6 +64,19 @@ def test_other_layers_stay_as_they_are_even_if_a_pass_raises(monkeypatch, was_on
     assert torch.backends.mkldnn.enabled == was_on
 
 
+def test_a_pass_that_was_interrupted_leaves_nothing_behind_after_the_next(monkeypatch):
+    """PyTorch calls no hook after KeyboardInterrupt."""
+    model = model_of_two_directions()
+    probe(model, torch.randn(3, 5, 6))
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", True)
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.LSTM, "forward", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            model(torch.randn(3, 5, 6))
+    model(torch.randn(3, 5, 6))
+    assert torch.backends.mkldnn.enabled
+
+
 def test_copies_and_files_do_nothing_without_fl_dp(tmp_path):
     layer = nn.LSTM(6, 4)
     probe(Called(layer, lambda m, x: m(x.transpose(0, 1))[0][-1]), torch.randn(3, 5, 6))

@@ -8,7 +8,7 @@ from fl_dp.accounting.cost import Cost, cost_of
 from fl_dp.accounting.epsilon import MAX_STEPS
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import Reservation
-from fl_dp.errors import ConfigError, RoundTakenError
+from fl_dp.errors import ConfigError, DeclinedError, RoundTakenError
 from fl_dp.records import Entry
 
 
@@ -37,6 +37,8 @@ class PayingAccount:
         budget: The limit.
         records: The data set whose records pay; None if only their files are known.
         are_records_known: Whether the ledger knows these records by their contents.
+        id: Number of the entry that opened the account.
+        state_of_records: By which a later change of the records is seen.
     """
 
     ledger: Ledger = field(repr=False)
@@ -45,6 +47,8 @@ class PayingAccount:
     budget: Budget
     records: object | None = field(default=None, repr=False)
     are_records_known: bool = False
+    id: int = 0
+    state_of_records: object = field(default=None, repr=False)
 
     def spent(self) -> Cost:
         """What the data set has paid for, in all runs: `epsilon`, and the steps as `charges`."""
@@ -71,11 +75,13 @@ class PayingAccount:
 
         Raises:
             BudgetExhaustedError: Not one step fits.
-            DeclinedError: Another rate or noise than before, without `vary_mechanism`; or data that were
-                trained without protection.
+            DeclinedError: Another rate or noise than before, without `vary_mechanism`; data that were
+                trained without protection; or an account that was retired.
             LedgerError: The file cannot be written.
         """
         while True:
+            if self.id not in (held.id for held in self.ledger.accounts() if held.retired is None):
+                raise DeclinedError(f"Account {self.name} was retired: open an account of these data again.")
             try:
                 return self.ledger.reserve(self.name, run, self._next_round(run), entry, self.budget)
             except RoundTakenError:  # another process paid in this run just now

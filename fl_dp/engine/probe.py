@@ -109,8 +109,8 @@ def probed(
 def _no_autocast(model: nn.Module) -> Iterator[None]:
     """Without autocast the checks have enough digits; it does not change which operator uses a parameter.
 
-    accelerate, and with it HuggingFace's Trainer, turns it on in a forward of its own: meanwhile the model has
-    the one inside.
+    accelerate, and with it HuggingFace's Trainer, turns it on in a forward of its own: meanwhile the model
+    has the one inside.
     """
     wrapped = {part: part.forward for part in model.modules() if _is_forward_of_accelerate(part)}
     try:
@@ -124,7 +124,7 @@ def _no_autocast(model: nn.Module) -> Iterator[None]:
 
 
 def _is_forward_of_accelerate(part: nn.Module) -> bool:
-    """Whether the outermost wrapper is the one of `Accelerator.prepare_model`, and nothing has wrapped it since."""
+    """Whether its outermost wrapper is that of `Accelerator.prepare_model`: nothing has wrapped it since."""
     forward = vars(part).get("forward")
     function = getattr(forward, "__func__", forward)
     return "_original_forward" in vars(part) and function.__module__ == "accelerate.utils.operations"
@@ -352,6 +352,7 @@ def _compare(name: str, found: Tensor, expected: Tensor, mistake: str, whole: fl
     if not error <= max(tolerance, rounding):
         raise ProbeError(
             f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
-            "synthetic data). Replace its layer, or what works across examples in a hook or a backward "
-            "function, or freeze the parameter; and please report this model."
+            "synthetic data). If the model itself turns on autocast, do that in losses_of. Else replace its "
+            "layer, or what works across examples in a hook or a backward function, or freeze the "
+            "parameter; and please report this model."
         )

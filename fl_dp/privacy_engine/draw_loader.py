@@ -22,7 +22,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.batch_rows import rows_of
 
 # What a loader of draws has from the loader that it was made of.
-_KEPT = (
+KEPT = (
     "num_workers",
     "collate_fn",
     "pin_memory",
@@ -48,7 +48,7 @@ class DrawLoader:
         check_loader(loader)
         self.dataset, self.batch_size = loader.dataset, batch_size
         self.sampler = TurnSampler(num_records, batch_size, self._no_rows)
-        kept = {name: getattr(loader, name) for name in _KEPT}
+        kept = {name: getattr(loader, name) for name in KEPT}
         self._loader: DataLoader[Any] = DataLoader(loader.dataset, batch_sampler=self.sampler, **kept)
         self._last: Any = None  # a batch of no rows, of the structure of the last batch
 

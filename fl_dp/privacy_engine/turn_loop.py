@@ -130,9 +130,10 @@ class TurnLoop:
             )
         if float(grad) != 1.0:
             raise ConfigError(
-                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation or GradScaler "
-                "(bfloat16 needs none). The clipped sum would stay as it is, so begin at the loss itself: "
-                "scale the learning rate, or in losses_of each record's own loss."
+                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation (physical_batch_size "
+                "saves the memory) or GradScaler (bfloat16 needs none). The clipped sum would stay as it "
+                "is, so begin at the loss itself: scale the learning rate, or in losses_of each record's "
+                "own loss."
             )
         self._check_gradients()
         made.is_meant = True

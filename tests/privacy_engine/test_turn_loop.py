@@ -634,3 +634,42 @@ def test_masks_are_secret_and_no_draw_s_size_moves_torch_s_random_state():
     assert seen[0]
     assert seen[1]
     assert not seen[0] & seen[1]
+
+
+def test_the_optimizer_s_state_has_the_count_of_steps(tmp_path):
+    """Trainers save it; another process that goes on from it counts the steps before."""
+    _, optimizer, engine, loader = setting()
+    for batch in loader:
+        turn(engine, optimizer, batch)
+    torch.save(optimizer.state_dict(), tmp_path / "optimizer.pt")
+    state = torch.load(tmp_path / "optimizer.pt", weights_only=True)
+    _, optimizer, engine, _ = setting()
+    optimizer.load_state_dict(state)
+    assert engine.steps == 8
+    assert "no step was taken after the loaded state was saved" in str(engine.get_privacy_spent())
+    optimizer.load_state_dict(state)
+    assert engine.steps == 8
+    _, optimizer, engine, _ = setting(noise_multiplier=2.0)
+    with pytest.raises(ConfigError, match="noise_multiplier"):
+        optimizer.load_state_dict(state)
+    engine.detach()
+    optimizer.load_state_dict(state)
+    assert optimizer.state_dict().keys() == {"state", "param_groups"}
+
+
+def test_an_optimizer_s_own_state_that_was_saved_before_any_step_says_nothing():
+    """accelerate loads what it has just saved."""
+    _, optimizer, engine, _ = setting(generator=torch.Generator())
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert str(engine.get_privacy_spent(steps=8)).count("loaded state") == 0
+
+
+def test_a_state_of_momentum_without_a_count_is_said():
+    other = torch.optim.SGD(small_model().double().parameters(), lr=0.1, momentum=0.9)
+    for parameter in other.param_groups[0]["params"]:
+        parameter.grad = torch.ones_like(parameter)
+    other.step()
+    _, optimizer, engine, loader = setting()
+    optimizer.load_state_dict(other.state_dict())
+    turn(engine, optimizer, next(iter(loader)))
+    assert any(one.name == "optimizer state" for one in engine.get_privacy_spent().assumed)

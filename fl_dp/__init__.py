@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.privacy_engine.ledger import Ledger
     from fl_dp.privacy_engine.opacus_call import make_private, make_private_with_epsilon
+    from fl_dp.privacy_engine.trainer_call import make_trainer_private
     from fl_dp.tasks.task import Task
 
 # Imported on first use: Flower starts a process for every message, so import time is latency.
@@ -49,6 +50,7 @@ _HOMES = {
     "load_run": "fl_dp.api.result",
     "make_private": "fl_dp.privacy_engine.opacus_call",
     "make_private_with_epsilon": "fl_dp.privacy_engine.opacus_call",
+    "make_trainer_private": "fl_dp.privacy_engine.trainer_call",
     "plan": "fl_dp.api.simulate",
     "predict": "fl_dp.api.predicting",
     "poisson_draw": "fl_dp.engine.sampling",
@@ -81,6 +83,7 @@ __all__ = [
     "load_run",
     "make_private",
     "make_private_with_epsilon",
+    "make_trainer_private",
     "plan",
     "poisson_draw",
     "predict",

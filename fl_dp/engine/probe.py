@@ -91,7 +91,7 @@ def probed(
     unfuse(model)
     _refuse_packed((args, kwargs))
     axes, trial, device = Axes({}), None, batch_of(args, kwargs).device
-    with kept_random_state(), torch.enable_grad(), _no_autocast(), full_precision(device):
+    with kept_random_state(), torch.enable_grad(), _no_autocast(model), full_precision(device):
         for attempt in range(turn * _ATTEMPTS, (turn + 1) * _ATTEMPTS):
             trial = _try(model, args, kwargs, axes.shared, attempt, clears=clears)
             axes = joined(axes, trial.axes)
@@ -106,10 +106,28 @@ def probed(
 
 
 @contextmanager
-def _no_autocast() -> Iterator[None]:
-    """Without autocast the checks have enough digits; it does not change which operator uses a parameter."""
-    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-        yield
+def _no_autocast(model: nn.Module) -> Iterator[None]:
+    """Without autocast the checks have enough digits; it does not change which operator uses a parameter.
+
+    accelerate, and with it HuggingFace's Trainer, turns it on in a forward of its own: meanwhile the model
+    has the one inside.
+    """
+    wrapped = {part: part.forward for part in model.modules() if _is_forward_of_accelerate(part)}
+    try:
+        for part in wrapped:
+            part.forward = part._original_forward  # type: ignore[assignment]
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            yield
+    finally:
+        for part, forward in wrapped.items():
+            part.forward = forward
+
+
+def _is_forward_of_accelerate(part: nn.Module) -> bool:
+    """Whether its outermost wrapper is that of `Accelerator.prepare_model`: nothing has wrapped it since."""
+    forward = vars(part).get("forward")
+    function = getattr(forward, "__func__", forward)
+    return "_original_forward" in vars(part) and function.__module__ == "accelerate.utils.operations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +352,7 @@ def _compare(name: str, found: Tensor, expected: Tensor, mistake: str, whole: fl
     if not error <= max(tolerance, rounding):
         raise ProbeError(
             f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
-            "synthetic data). Replace its layer, or what works across examples in a hook or a backward "
-            "function, or freeze the parameter; and please report this model."
+            "synthetic data). If the model itself turns on autocast, do that in losses_of. Else replace its "
+            "layer, or what works across examples in a hook or a backward function, or freeze the "
+            "parameter; and please report this model."
         )

@@ -20,6 +20,7 @@ from fl_dp.privacy_engine.counts import Series, note
 from fl_dp.privacy_engine.forward_passes import PassWatch
 
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
+StateHook = Callable[[torch.optim.Optimizer, dict[str, Any]], None]
 
 # Opacus and its schedulers assign these to an optimizer. Nothing here would read them.
 _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
@@ -92,7 +93,8 @@ class UnprotectedSteps:
 class Attachment:
     """The attributes and hooks. They exist from construction until `remove`.
 
-    parameters: by name; until then no optimizer without an engine may step over them.
+    parameters: by name; until then no optimizer without an engine may step over them. states: hooks of
+    `state_dict` and `load_state_dict`, for loops whose trainer saves by itself.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Attachment:
         added: Mapping[str, Any],
         before_step: BeforeStep,
         watch: PassWatch,
+        states: tuple[StateHook, StateHook] | None = None,
     ) -> None:
         hooks = hooks_of(module, watch)  # raises before anything was added
         self._optimizer = optimizer
@@ -113,6 +116,9 @@ class Attachment:
         for name, value in added.items():
             setattr(optimizer, name, value)
         self._hooks = [optimizer.register_step_pre_hook(before_step), *hooks]
+        if states is not None:
+            self._hooks.append(optimizer.register_state_dict_post_hook(states[0]))
+            self._hooks.append(optimizer.register_load_state_dict_pre_hook(states[1]))
         _watch_all_optimizers(self)
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:

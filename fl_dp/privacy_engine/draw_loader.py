@@ -6,20 +6,23 @@ of the first draw that has had no step.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 from torch.utils.weak import WeakIdKeyDictionary
 
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import PoissonSampler, _Draw
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.batch_rows import rows_of
 
 # What a loader of draws has from the loader that it was made of.
-_KEPT = (
+KEPT = (
     "num_workers",
     "collate_fn",
     "pin_memory",
@@ -45,7 +48,7 @@ class DrawLoader:
         check_loader(loader)
         self.dataset, self.batch_size = loader.dataset, batch_size
         self.sampler = TurnSampler(num_records, batch_size, self._no_rows)
-        kept = {name: getattr(loader, name) for name in _KEPT}
+        kept = {name: getattr(loader, name) for name in KEPT}
         self._loader: DataLoader[Any] = DataLoader(loader.dataset, batch_sampler=self.sampler, **kept)
         self._last: Any = None  # a batch of no rows, of the structure of the last batch
 
@@ -54,10 +57,12 @@ class DrawLoader:
         return self.sampler.steps
 
     def __iter__(self) -> Iterator[Any]:
-        for is_last, batch in self.sampler.logical_batches(self._loader):
-            yield batch
-            if is_last:
-                return  # the last steps may come later: `TurnSampler` ends the pass then
+        batches, is_last = self.sampler.logical_batches(self._loader), False
+        while not is_last:  # the last steps may come later: `TurnSampler` ends the pass then
+            with secret_masks():
+                is_last, batch = next(batches, (True, None))
+            if batch is not None:  # else no more is paid for
+                yield batch
 
     def state_dict(self) -> dict[str, Any]:
         return self.sampler.state_dict()
@@ -149,6 +154,15 @@ class TurnSampler(PoissonSampler):
         """Continue at the position of the sampler of `state`, with new draws."""
         super().load_state_dict(state)
         self._waiting.clear()
+
+
+def secret_masks(*devices: torch.device) -> AbstractContextManager[None]:
+    """Within it torch's global random numbers are secret; afterwards they continue as if none had been drawn.
+
+    Trainers seed torch by a public number and save its state: dropout's masks would be known, and how many
+    numbers the draws of records have used, and so their sizes.
+    """
+    return Randomness.system().in_torch(*devices)
 
 
 def check_loader(loader: object) -> None:

@@ -83,6 +83,8 @@ from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, no
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.paying import PayingAccount
 
+_STATE = "privacy_engine"  # in the state of an optimizer
+
 
 class PrivacyEngine(Fixed, Reports):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
@@ -329,7 +331,13 @@ class PrivacyEngine(Fixed, Reports):
             if self._ranks is not None:
                 self._start_ranks(self._ranks, optimizer, sampler)
             self._attached = Attachment(
-                optimizer, self.module, self.parameters, added, self._before_step, self._check.watch
+                optimizer,
+                self.module,
+                self.parameters,
+                added,
+                self._before_step,
+                self._check.watch,
+                (self._add_state, self._take_state) if turns else None,
             )
         except BaseException:
             self._steps.leave()
@@ -454,6 +462,18 @@ class PrivacyEngine(Fixed, Reports):
         check_same_settings(state["settings"], self._settings())
         self._steps.load_state_dict(state)
         self._drop_pending()
+
+    def _add_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        """Trainers save this state: without the count, a run that goes on would forget its steps."""
+        state[_STATE] = self.state_dict()
+
+    def _take_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        if _STATE not in state:
+            self._has_state |= bool(state["state"])
+        elif any(
+            series["taken"] for series in state[_STATE]["series"]
+        ):  # accelerate loads what it just saved
+            self.load_state_dict(state[_STATE])
 
     def _settings(self) -> dict[str, Any]:
         """The settings that decide the price of a step, and the kind of its noise."""

@@ -17,7 +17,7 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.batch_rows import num_rows, rows_of
-from fl_dp.privacy_engine.draw_loader import DrawLoader
+from fl_dp.privacy_engine.draw_loader import DrawLoader, secret_masks
 from fl_dp.training.step import DpSgd, added_up, nothing
 
 _RAW = (
@@ -65,6 +65,10 @@ class TurnLoop:
         self._made: _Made | None = None
         self._noisy: Any = WeakIdKeyDictionary()  # the gradients of the last step -> their versions
 
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self._rule.parameters.values())).device
+
     def loss(self, *batch: Any) -> Tensor:
         """The scalar of a batch, whose passes are run here. An empty draw calls nothing."""
         size = num_rows(batch)
@@ -79,7 +83,8 @@ class TurnLoop:
                 means.append(losses.detach().sum() / size if self._shows_loss else losses.new_zeros(()))
                 yield self._clipped(losses, part.stop - part.start)
 
-        clipped = added_up(self._rule, passes())
+        with secret_masks(self._device):
+            clipped = added_up(self._rule, passes())
         return self._scalar(clipped, sum(means))
 
     def scalar_of(self, losses: Tensor, *batch: Any, most: int | None) -> Tensor:
@@ -114,7 +119,7 @@ class TurnLoop:
 
     def _scalar(self, clipped: ClippedSum, mean: Tensor | int) -> Tensor:
         made = self._made = _Made(clipped)
-        anchor = torch.zeros((), device=next(iter(self._rule.parameters.values())).device)
+        anchor = torch.zeros((), device=self._device)
         value = anchor + (mean if self._shows_loss else torch.nan)
         with torch.enable_grad():
             return _Scalar.apply(anchor.requires_grad_(), value, lambda grad: self._mean(made, grad))  # type: ignore[no-any-return]
@@ -127,9 +132,10 @@ class TurnLoop:
             )
         if float(grad) != 1.0:
             raise ConfigError(
-                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation or GradScaler "
-                "(bfloat16 needs none). The clipped sum would stay as it is, so begin at the loss itself: "
-                "scale the learning rate, or in losses_of each record's own loss."
+                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation (physical_batch_size "
+                "saves the memory) or GradScaler (bfloat16 needs none). The clipped sum would stay as it "
+                "is, so begin at the loss itself: scale the learning rate, or in losses_of each record's "
+                "own loss."
             )
         self._check_gradients()
         made.is_meant = True

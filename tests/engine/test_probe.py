@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from definition import clipped_by_engine
 from structured import Called, Weight
 from torch import nn
@@ -254,3 +256,24 @@ def test_what_several_synthetic_batches_show_is_joined_until_it_is_settled(trial
     assert (set(axes.batch), list(script)) == (found, [])
     if trials[-1] is MORE:
         assert (axes.shared, axes.fallback) == (MORE.axes.shared, MORE.axes.fallback)
+
+
+@pytest.mark.parametrize("wrapped_again", [False, True])
+def test_autocast_in_a_forward_of_accelerate_is_off_and_one_in_the_models_own_stays(wrapped_again):
+    AcceleratorState._reset_state(reset_partial_state=True)
+    model, seen = nn.Sequential(nn.Linear(20, 64), nn.LayerNorm(64), nn.Linear(64, 2)), []
+    model[0].register_forward_hook(lambda layer, given, output: seen.append(output.dtype))
+    prepared = Accelerator(mixed_precision="bf16", cpu=True).prepare_model(model)
+    forward = prepared.forward
+    if wrapped_again:
+        prepared.forward = lambda x: forward(x)
+        with pytest.raises(ProbeError, match="is not what one backward pass per example gives"):
+            probe(prepared, torch.randn(5, 20))
+    else:
+        assert used(probe(prepared, torch.randn(5, 20)).batch) >= {"0.weight", "2.bias"}
+        assert set(seen) == {torch.float32}
+        assert prepared.forward is forward
+    seen.clear()
+    prepared(torch.randn(5, 20))
+    assert seen == [torch.bfloat16]
+    AcceleratorState._reset_state(reset_partial_state=True)

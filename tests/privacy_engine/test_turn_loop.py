@@ -333,8 +333,8 @@ def test_a_turn_that_is_skipped_because_it_is_empty_is_noticed_at_the_next():
 
     def careless():
         for _ in range(50):
-            for batch in loader:
-                if len(batch[0]):
+            for number, batch in enumerate(loader, 1):
+                if len(batch[0]) or number == len(loader):  # whose draw the next loop would hand out again
                     turn(engine, optimizer, batch)
 
     with pytest.raises(ConfigError, match="an empty one too"):
@@ -604,3 +604,72 @@ def test_a_state_between_turns_is_continued_also_with_batches_fetched_ahead():
     for batch in loader:
         turn(engine, optimizer, batch)
     assert engine.steps == len(loader)
+
+
+def test_masks_are_secret_and_no_draw_s_size_moves_torch_s_random_state():
+    """Trainers seed it by a public number, and save it."""
+    model, (x, y), drawn = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5)), small_batch(RECORDS), []
+
+    class Augmented(TensorDataset):
+        def __getitem__(self, index):
+            drawn.append(torch.rand(9))
+            return super().__getitem__(index)
+
+    def losses(x, y):
+        drawn.append(model[1](torch.ones(64)))
+        return losses_of(model, x, y)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    usual = {"batch_size": BATCH, "sample_size": RECORDS, "noise_multiplier": 1.0, "check_every": 10**9}
+    engine = small_engine(model, losses_of=losses, **usual)
+    loader, seen = engine.attach(optimizer, loader=DataLoader(Augmented(x, y), batch_size=2)), []
+    seeded = torch.manual_seed(7).get_state()
+    for _ in range(2):
+        torch.manual_seed(7)
+        for batch in loader:
+            turn(engine, optimizer, batch)
+        assert torch.equal(torch.get_rng_state(), seeded)
+        seen.append({tuple(numbers.tolist()) for numbers in drawn})
+        drawn.clear()
+    assert seen[0]
+    assert seen[1]
+    assert not seen[0] & seen[1]
+
+
+def test_the_optimizer_s_state_has_the_count_of_steps(tmp_path):
+    """Trainers save it; another process that goes on from it counts the steps before."""
+    _, optimizer, engine, loader = setting()
+    for batch in loader:
+        turn(engine, optimizer, batch)
+    torch.save(optimizer.state_dict(), tmp_path / "optimizer.pt")
+    state = torch.load(tmp_path / "optimizer.pt", weights_only=True)
+    _, optimizer, engine, _ = setting()
+    optimizer.load_state_dict(state)
+    assert engine.steps == 8
+    assert "no step was taken after the loaded state was saved" in str(engine.get_privacy_spent())
+    optimizer.load_state_dict(state)
+    assert engine.steps == 8
+    _, optimizer, engine, _ = setting(noise_multiplier=2.0)
+    with pytest.raises(ConfigError, match="noise_multiplier"):
+        optimizer.load_state_dict(state)
+    engine.detach()
+    optimizer.load_state_dict(state)
+    assert optimizer.state_dict().keys() == {"state", "param_groups"}
+
+
+def test_an_optimizer_s_own_state_that_was_saved_before_any_step_says_nothing():
+    """accelerate loads what it has just saved."""
+    _, optimizer, engine, _ = setting(generator=torch.Generator())
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert str(engine.get_privacy_spent(steps=8)).count("loaded state") == 0
+
+
+def test_a_state_of_momentum_without_a_count_is_said():
+    other = torch.optim.SGD(small_model().double().parameters(), lr=0.1, momentum=0.9)
+    for parameter in other.param_groups[0]["params"]:
+        parameter.grad = torch.ones_like(parameter)
+    other.step()
+    _, optimizer, engine, loader = setting()
+    optimizer.load_state_dict(other.state_dict())
+    turn(engine, optimizer, next(iter(loader)))
+    assert any(one.name == "optimizer state" for one in engine.get_privacy_spent().assumed)

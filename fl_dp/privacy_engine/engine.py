@@ -14,7 +14,6 @@ With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -56,7 +55,6 @@ from fl_dp.privacy_engine.settings import (
     check_generator,
     check_kernels,
     check_optimizer,
-    check_same_settings,
     check_sizes,
     chosen_accountant,
     chosen_bounds,
@@ -75,6 +73,7 @@ from fl_dp.privacy_engine.spent import (
     RANKS,
     SHOWN,
 )
+from fl_dp.privacy_engine.states import States
 from fl_dp.privacy_engine.steps import Steps
 from fl_dp.privacy_engine.turn_loop import TurnLoop
 from fl_dp.records import Entry
@@ -83,10 +82,8 @@ from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, no
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.paying import PayingAccount
 
-_STATE = "privacy_engine"  # in the state of an optimizer
 
-
-class PrivacyEngine(Fixed, Reports):
+class PrivacyEngine(Fixed, Reports, States):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
     Noise is scaled to `sensitivity`: max_grad_norm, or with several bounds the root of the sum of their
@@ -430,61 +427,6 @@ class PrivacyEngine(Fixed, Reports):
             )
         return self._turns.loss(*batch)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to continue training, with new noise.
-
-        Save the optimizer, the model and the sampler as well. Nothing here is secret. The state of the noise
-        is left out: whoever continues from here draws new noise from the system's entropy, so that two
-        continuations share none.
-        Raises ConfigError in the middle of a logical batch: what virtual steps have gathered is raw data.
-        """
-        if self._pending is not None or (self._ranks is not None and self._ranks.examples):
-            raise ConfigError(
-                "The state was asked for in the middle of a logical batch: what virtual steps have "
-                "gathered has no noise yet and is not saved. Save after optimizer.step."
-            )
-        self._note_buffers()
-        return {"settings": self._settings(), **self._steps.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from the engine of `state`, with new noise; what virtual steps have gathered is dropped.
-
-        Epsilon then covers the steps up to `state` and this engine's own steps since. If several
-        continuations of one state are released, add up the steps of all of them.
-        Raises ConfigError if that engine had other settings, because its steps would be priced wrongly,
-        and if this one was given a `torch.Generator`: earlier steps may already have used its numbers.
-        """
-        if isinstance(self._generator, torch.Generator):
-            raise ConfigError(
-                "An engine with your own generator cannot continue from a saved state: nobody can tell "
-                "which of its numbers were already used as noise. Leave out generator=, or pass 'secure'."
-            )
-        check_same_settings(state["settings"], self._settings())
-        self._steps.load_state_dict(state)
-        self._drop_pending()
-
-    def _add_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """Trainers save this state: without the count, a run that goes on would forget its steps."""
-        state[_STATE] = self.state_dict()
-
-    def _take_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        if _STATE not in state:
-            self._has_state |= bool(state["state"])
-        elif any(
-            series["taken"] for series in state[_STATE]["series"]
-        ):  # accelerate loads what it just saved
-            self.load_state_dict(state[_STATE])
-
-    def _settings(self) -> dict[str, Any]:
-        """The settings that decide the price of a step, and the kind of its noise."""
-        return {
-            "sample_rate": self.sample_rate,
-            "noise_multiplier": self.noise_multiplier,
-            "max_grad_norm": _plain(self.max_grad_norm),
-            "clipping": {"name": self.clipping.name, **asdict(self.clipping)},
-            "generator": "torch" if isinstance(self._generator, torch.Generator) else self._generator,
-        }
-
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -623,7 +565,3 @@ class PrivacyEngine(Fixed, Reports):
             ACCOUNT: self._payments is not None and not self._payments.are_records_seen,
         }
         return {name for name, holds in found.items() if holds}
-
-
-def _plain(bounds: Bounds) -> Bounds:
-    return dict(bounds) if isinstance(bounds, Mapping) else bounds

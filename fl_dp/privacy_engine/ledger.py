@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sized
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.ledger import ledger
+from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.accounting.ledger.paying import PayingAccount
 from fl_dp.accounting.ledger.requests import OF_FILES, DataDeclaration
 from fl_dp.accounting.one_mechanism import OneMechanismBudget
@@ -38,6 +40,19 @@ class Ledger(ledger.Ledger):
         0.0
         >>> ledger.close()
     """
+
+    @classmethod
+    def open(cls, path: Path | str | None = None, *, one_run: bool = False) -> Self:
+        """Open a ledger's file, or make it.
+
+        Args:
+            path: None for the ledger of this machine's clients; their state folder has it (docs/ledger.md).
+            one_run: Whether it is made for one run alone, which each entry then says.
+
+        Raises:
+            LedgerError: The file is no sound ledger.
+        """
+        return super().open(ledger_file(lasting_ledger()) if path is None else path, one_run=one_run)
 
     def account(
         self,

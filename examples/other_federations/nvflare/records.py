@@ -13,7 +13,14 @@ class TabularMLP(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layers = [nn.Linear(COLUMNS, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 2)]
+        layers = [
+            nn.Linear(COLUMNS, 32),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(32, 16),
+            nn.ReLU(),
+            nn.Linear(16, 2),
+        ]
         self.model = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
-from launch.commands import fl_dp, processes_with, steps_paid
+from launch.commands import fl_dp, processes_with, steps_paid, wait_for
 from other_federations import (
     EXAMPLES,
     FirstStep,
@@ -21,6 +22,9 @@ from other_federations import (
     assert_killed_steps_are_paid,
     changed_lines,
 )
+
+from fl_dp import Ledger
+from fl_dp.records import Entry
 
 HERE = EXAMPLES / "flower"
 PLAIN, PRIVATE = (HERE / "digits_app" / f"{kind}_client.py" for kind in ("plain", "private"))
@@ -127,7 +131,7 @@ KILLED = """
 import os, sys
 import torch
 from flwr.supercore.task_identity import TaskIdentity
-from examples.test_flower import asked
+from test_flower import asked
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 from digits_app import task
 take = torch.optim.SGD.step
@@ -143,7 +147,7 @@ while True:
 
 @pytest.mark.slow
 def test_a_client_that_is_killed_has_paid(tmp_path):
-    path = os.pathsep.join([str(HERE), *sys.path])
+    path = os.pathsep.join([str(HERE), str(Path(__file__).parent), *sys.path])
     env = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": path}
     steps = tmp_path / "steps"
     assert_killed_steps_are_paid([sys.executable, "-c", KILLED, str(steps)], env, steps, STEPS)
@@ -155,7 +159,7 @@ class Flower:
     def __init__(self, folder: Path) -> None:
         self.home, self.app, self.state = folder / "flwr", folder / "app", folder / "state"
         shutil.copytree(HERE, self.app, ignore=shutil.ignore_patterns("__pycache__"))
-        self._bin = Path(sys.executable).parent
+        self._bin, self._started = Path(sys.executable).parent, list[subprocess.Popen[bytes]]()
         self.env = os.environ | {
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_HOME": str(self.home),
@@ -180,27 +184,33 @@ class Flower:
         return done.stdout + done.stderr
 
     def start(self, *command: str, **env: str) -> None:
-        subprocess.Popen(
+        started = subprocess.Popen(
             [self._bin / command[0], *command[1:]],
             cwd=self.app,
             env=self.env | env,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        self._started.append(started)
 
     def stop(self) -> None:
         for pid in processes_with(f"FLWR_HOME={self.home}"):
             os.kill(pid, signal.SIGTERM)
+        for one in self._started:
+            one.wait(60)
+        wait_for(lambda: not processes_with(f"FLWR_HOME={self.home}"), 60)
 
 
 @pytest.fixture
 def flower(tmp_path: Path) -> Iterator[Flower]:
-    with socket.socket() as tried:
-        if tried.connect_ex(("127.0.0.1", PORT)) == 0:
-            pytest.skip("another SuperLink has the port that `flwr run` takes")
     flower = Flower(tmp_path)
     yield flower
     flower.stop()
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
@@ -210,7 +220,9 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-def test_jobs_in_simulation_and_with_a_superlink_pay_from_one_ledger(flower: Flower) -> None:
+def test_a_second_job_in_the_simulation_ends_at_the_budget(flower: Flower) -> None:
+    if is_listening(PORT):
+        pytest.skip("another SuperLink has the port that `flwr run` takes")
     config = flower.app / "pyproject.toml"
     private = config.read_text()
     config.write_text(private.replace("private_client", "plain_client"))
@@ -224,7 +236,9 @@ def test_jobs_in_simulation_and_with_a_superlink_pay_from_one_ledger(flower: Flo
     second = flower.run("--run-config", "num-server-rounds=40")
     assert "no site trains any more. Not one more step fits: epsilon " in second
     assert float(second.rpartition("accuracy ")[2].split()[0]) > 0.8
-    shown = fl_dp("ledger", "show", str(flower.state / "fl-dp" / "ledger" / "ledger.sqlite")).stdout
+    shown = fl_dp(
+        "ledger", "show", "--rounds", str(flower.state / "fl-dp" / "ledger" / "ledger.sqlite")
+    ).stdout
     runs = [
         line.split("run_id `")[1].split("`")[0]
         for line in (first + second).splitlines()
@@ -234,11 +248,20 @@ def test_jobs_in_simulation_and_with_a_superlink_pay_from_one_ledger(flower: Flo
     assert all(f"flower {run}" in shown for run in runs)
     assert {"digits of site 0", "digits of site 1"} == set(steps_paid(flower.state / "fl-dp" / "ledger"))
 
-    flower.stop()
+
+@pytest.mark.slow
+def test_with_a_superlink_each_site_has_a_ledger_of_its_own(flower: Flower, task) -> None:
+    """The first has spent its budget elsewhere, the second trains."""
+    records = task.train_data(SimpleNamespace(node_config={"partition-id": 0, "num-partitions": 2}))
+    with Ledger.open() as ledger:  # in flower.state
+        account = ledger.account("digits of site 0", records=records, epsilon=3.0)
+        account.pay("a loop", Entry(64 / 700, 2.0, 10_000))
     link, fresh = free_port(), str(flower.state.with_name("fresh"))
+    flower.home.mkdir()
     here = f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{link}"\ninsecure = true\n'
     (flower.home / "config.toml").write_text(here)
     flower.start("flower-superlink", "--insecure", "--port", str(link))
+    wait_for(lambda: is_listening(link))
     for site, state in enumerate((str(flower.state), fresh)):
         flower.start(
             "flower-supernode",

@@ -138,7 +138,7 @@ def test_a_second_job_ends_at_the_budget_that_both_have(monkeypatch, records, tm
 KILLED = """
 import sys
 import pytest, torch
-from examples.test_nvflare import played
+from test_nvflare import played
 import records
 take = torch.optim.Adam.step
 def step(self, *args):
@@ -153,7 +153,7 @@ with pytest.MonkeyPatch.context() as patch:
 
 @pytest.mark.slow
 def test_a_client_that_is_killed_has_paid(tmp_path):
-    path = os.pathsep.join([str(HERE), *sys.path])
+    path = os.pathsep.join([str(HERE), str(Path(__file__).parent), *sys.path])
     env = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": path}
     steps = tmp_path / "steps"
     assert_killed_steps_are_paid([sys.executable, "-c", KILLED, str(steps)], env, steps, STEPS)
@@ -197,6 +197,6 @@ def test_a_second_job_in_the_simulator_ends_at_the_budget(tmp_path):
     server = "".join(path.read_text() for path in (tmp_path / "second/tabular/server").glob("*log*"))
     assert "TASK_ABORTED" in server or "EXECUTION_EXCEPTION" in server
     assert "Not one more step fits" not in server  # the reason stays in the site's log
-    shown = fl_dp("ledger", "show", str(tmp_path / "state/fl-dp/ledger/ledger.sqlite")).stdout
+    shown = fl_dp("ledger", "show", "--rounds", str(tmp_path / "state/fl-dp/ledger/ledger.sqlite")).stdout
     assert "simulate_job" in shown
     assert "records of site-2" in shown

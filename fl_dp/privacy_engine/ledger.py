@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Sized
 from pathlib import Path
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from torch.utils.data import Subset, TensorDataset
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.ledger import ledger
-from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.accounting.ledger.paying import PayingAccount
 from fl_dp.accounting.ledger.requests import OF_FILES, DataDeclaration
 from fl_dp.accounting.one_mechanism import OneMechanismBudget
@@ -25,8 +23,9 @@ from fl_dp.errors import ConfigError
 class Ledger(ledger.Ledger):
     """What the data on this machine have spent, over all runs, in one file on its disk.
 
-    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; `with` closes it. Several processes may have it
-    open, and together they never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
+    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; without a path, the one that clients of this
+    machine pay from (docs/ledger.md). `with` closes it. Several processes may have it open, and together they
+    never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
 
     Example:
         >>> import fl_dp, tempfile, torch
@@ -40,19 +39,6 @@ class Ledger(ledger.Ledger):
         0.0
         >>> ledger.close()
     """
-
-    @classmethod
-    def open(cls, path: Path | str | None = None, *, one_run: bool = False) -> Self:
-        """Open a ledger's file, or make it.
-
-        Args:
-            path: None for the ledger of this machine's clients; their state folder has it (docs/ledger.md).
-            one_run: Whether it is made for one run alone, which each entry then says.
-
-        Raises:
-            LedgerError: The file is no sound ledger.
-        """
-        return super().open(ledger_file(lasting_ledger()) if path is None else path, one_run=one_run)
 
     def account(
         self,

@@ -24,8 +24,9 @@ from fl_dp.privacy_engine.counts import state_of
 class Ledger(ledger.Ledger):
     """What the data on this machine have spent, over all runs, in one file on its disk.
 
-    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; `with` closes it. Several processes may have it
-    open, and together they never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
+    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; without a path, the one that clients of this
+    machine pay from (docs/ledger.md). `with` closes it. Several processes may have it open, and together they
+    never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
 
     Example:
         >>> import fl_dp, tempfile, torch

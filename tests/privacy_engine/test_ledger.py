@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import Subset, TensorDataset
 
 from fl_dp import Ledger, TensorData
+from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DataError, LedgerError
 from fl_dp.federation.client.round import ClientRounds
@@ -54,6 +55,13 @@ def client_pays(ledger, data, **settings):
 
 def in_use(ledger):
     return [(one.dataset, [paid.run for paid in one.rounds]) for one in ledger.accounts()]
+
+
+def test_without_a_path_it_is_the_ledger_of_this_machines_clients(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with Ledger.open() as ledger:
+        assert ledger.path == ledger_file(lasting_ledger()) == tmp_path / "fl-dp" / "ledger" / "ledger.sqlite"
+        assert isinstance(ledger, Ledger)
 
 
 @pytest.mark.parametrize("loop_first", [True, False])

@@ -22,6 +22,7 @@ from typing import Any, Self
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, AccountBook, LedgerRound, kind_of
 from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
@@ -39,12 +40,14 @@ class Ledger:
         self._keys = PaymentKeys(log.database)
 
     @classmethod
-    def open(cls, path: Path | str, *, one_run: bool = False) -> Self:
+    def open(cls, path: Path | str | None = None, *, one_run: bool = False) -> Self:
         """Open the ledger at `path`, or create it; LedgerError if it is not a sound ledger.
 
+        path: None for the one that clients of this machine pay from, unless they name another.
         one_run: the ledger is made for this one run. Each entry then says so, see `of_one_run`.
         """
-        return cls._verified(EventLog.open(Path(path), create=True), one_run=one_run)
+        file = ledger_file(lasting_ledger()) if path is None else Path(path)
+        return cls._verified(EventLog.open(file, create=True), one_run=one_run)
 
     @classmethod
     def open_existing(cls, path: Path) -> Self:

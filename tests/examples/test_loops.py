@@ -1,6 +1,5 @@
 """The loops of trainers: few lines make them private, they train the definition, and write nothing raw."""
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -20,6 +19,7 @@ import pytest
 import torch
 from definition import clipped_one_by_one
 from dp_accounting import dp_event, pld
+from other_federations import changed_lines
 from torch import nn
 
 from fl_dp.engine.tracing.structure import tensors
@@ -60,14 +60,7 @@ def program(name: str) -> ModuleType:
 
 @each
 def test_at_most_ten_lines_of_the_plain_program_change(name: str) -> None:
-    plain, private = (
-        [line for line in (FOLDER / f"{name}_{kind}.py").read_text("utf-8").splitlines() if line.strip()]
-        for kind in ("plain", "private")
-    )
-    changes = difflib.SequenceMatcher(None, plain, private, autojunk=False).get_opcodes()
-    changed = sum(max(i2 - i1, j2 - j1) for kind, i1, i2, j1, j2 in changes if kind != "equal")
-    assert 0 < changed <= MOST_CHANGED
-    assert all(len(line) <= 110 for line in private)
+    assert 0 < changed_lines(FOLDER / f"{name}_plain.py", FOLDER / f"{name}_private.py") <= MOST_CHANGED
 
 
 class Spy:

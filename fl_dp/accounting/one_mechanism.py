@@ -44,7 +44,7 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     return (
         f"The round asks for {_words(*asked)}; this account's data were trained with "
         f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first, or have its operator set "
-        "vary-mechanism (docs/privacy.md)."
+        "vary-mechanism (in a loop: vary_mechanism=True; docs/privacy.md)."
     )
 
 

@@ -46,10 +46,10 @@ class PrivacySpent:
         return "assumed" if any(one.name == DRAWS for one in self.assumed) else "seen"
 
     def __str__(self) -> str:
-        others = self.account or "other trainings on these records add up"
+        others = f"; {self.account}" if self.account else ": other trainings on these records add up"
         told = (
             f"epsilon {in_digits(self.epsilon, 6)} at delta {self.delta:g} after {self.steps} steps, "
-            f"arithmetic {STEADY_ROWS}, of this engine alone: {others}"
+            f"arithmetic {STEADY_ROWS}, of this engine alone{others}"
         )
         parts = [*self.wrong, told]
         if self.assumed:

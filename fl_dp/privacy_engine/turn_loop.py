@@ -21,10 +21,10 @@ from fl_dp.privacy_engine.draw_loader import DrawLoader, secret_masks
 from fl_dp.training.step import DpSgd, added_up, nothing
 
 _RAW = (
-    "What it holds was neither clipped nor noised. Leave out what made it: an L2 term is "
-    "weight_decay of the optimizer, and a term that reads records belongs in losses_of; clipping by "
-    "torch.nn.utils.clip_grad_norm_ or a trainer (max_grad_norm, gradient_clip_val) is done by the engine. "
-    "Then call optimizer.zero_grad()."
+    "What it holds was neither clipped nor noised. Leave out what made it: a loss of another criterion than "
+    "the one that make_private returned; an L2 term is weight_decay of the optimizer, and a term that reads "
+    "records belongs in losses_of; clipping by torch.nn.utils.clip_grad_norm_ or a trainer (max_grad_norm, "
+    "gradient_clip_val) is done by the engine. Then call optimizer.zero_grad()."
 )
 
 

@@ -28,7 +28,6 @@ from fl_dp.records import Entry
 
 HERE = EXAMPLES / "flower"
 PLAIN, PRIVATE = (HERE / "digits_app" / f"{kind}_client.py" for kind in ("plain", "private"))
-PORT = 39091  # of the SuperLink that `flwr run` starts
 STEPS = 11  # of a round: 700 records, 64 expected in each
 
 
@@ -163,6 +162,8 @@ class Flower:
         self.env = os.environ | {
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_HOME": str(self.home),
+            "FLWR_LOCAL_CONTROL_API_PORT": str(free_port()),  # another local SuperLink has another's ledger
+            "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(free_port()),
             "FLWR_TELEMETRY_ENABLED": "0",
             "OMP_NUM_THREADS": "1",
             "PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}",
@@ -221,8 +222,6 @@ def free_port() -> int:
 
 @pytest.mark.slow
 def test_a_second_job_in_the_simulation_ends_at_the_budget(flower: Flower) -> None:
-    if is_listening(PORT):
-        pytest.skip("another SuperLink has the port that `flwr run` takes")
     config = flower.app / "pyproject.toml"
     private = config.read_text()
     config.write_text(private.replace("private_client", "plain_client"))

@@ -293,7 +293,7 @@ def test_the_line_names_the_account_with_all_its_runs(path, dataset):
     loop.epoch()
     told = str(loop.engine.get_privacy_spent())
     spent = loop.account.budget.in_words([Entry(RATE, NOISE, 8)])
-    assert f"of this engine alone: account ehr, all runs together: {spent}" in told
+    assert f"of this engine alone; account ehr, all runs together: {spent}" in told
     assert told.endswith("All that can be seen was checked: Poisson draws, each example's own loss, noise.")
 
 

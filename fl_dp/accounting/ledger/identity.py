@@ -113,8 +113,8 @@ def conflict(held: Identity, new: Identity) -> str:
         )
     if held.dataset == new.dataset:
         return (
-            f"data set {held.dataset} is entered with other contents. Restore the data, or {retire}. Other "
-            "data need another name (data-name)."
+            f"data set {held.dataset} is entered with other contents. Restore the data (a random split needs "
+            f"the same seed in every run), or {retire}. Other data need another name (data-name)."
         )
     if held.fingerprint == new.fingerprint:
         return (

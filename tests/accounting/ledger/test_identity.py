@@ -31,7 +31,7 @@ def test_what_shares_no_records_may_stand_beside_it(other):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"fingerprint": "f9"}, "entered with other contents. Restore the data, or retire set, part 0/2"),
+        ({"fingerprint": "f9"}, "same seed in every run), or retire set, part 0/2"),
         ({"dataset": "copy", "source": "copy"}, "entered as set, part 0/2 (iid, seed 0), not copy; use that"),
         (
             {"dataset": "set, part 0/3 (iid, seed 0)", "fingerprint": "f9", "cut": "3 parts (iid, seed 0)"},

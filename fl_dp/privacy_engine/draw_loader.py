@@ -50,7 +50,6 @@ class DrawLoader:
         self.sampler = TurnSampler(num_records, batch_size, self._no_rows)
         kept = {name: getattr(loader, name) for name in KEPT}
         self._loader: DataLoader[Any] = DataLoader(loader.dataset, batch_sampler=self.sampler, **kept)
-        self._last: Any = None  # a batch of no rows, of the structure of the last batch
 
     def __len__(self) -> int:
         """Steps of an epoch; a public number."""

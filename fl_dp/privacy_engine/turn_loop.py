@@ -42,8 +42,8 @@ class TurnLoop:
     """One draw at a time: a loss, a backward pass, a step.
 
     losses: makes the checked losses of a pass. clip: their clipped sum. check_may_step: raises if no data may
-    be touched. shows_loss: whether the scalar has
-    the mean of the losses, which is raw data, as its value; else NaN.
+    be touched. shows_loss: whether the value of the scalar is the mean of the losses, which is raw data; else
+    it is NaN.
     """
 
     def __init__(

@@ -190,6 +190,12 @@ def test_a_draw_that_was_left_comes_again_and_pays_once(path, dataset):
     assert loop.rounds() == [("job-7", 1, 4, False)]
 
 
+def test_no_payment_is_for_more_steps_than_the_pass_still_has(path, dataset):
+    loop = Loop(path, dataset, steps=4, steps_per_payment=3)
+    loop.epoch()
+    assert loop.rounds() == [("job-7", 1, 3, True), ("job-7", 2, 1, True)]
+
+
 def test_draws_and_noise_are_the_payments_and_never_the_same_twice(path, dataset, monkeypatch):
     sources, keys = [], []
     noised = engine_module.noised

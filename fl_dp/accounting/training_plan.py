@@ -22,12 +22,24 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     return math.ceil(steps)
 
 
+def turns_of(rounds: int, asked: int, clients: int) -> int:
+    """The most rounds of a client if each round asks `asked` clients, each once before any twice."""
+    return math.ceil(rounds * asked / clients)
+
+
 def planned_participations(rounds: int, share: float) -> int:
     """The smallest number of rounds that a client, chosen in each with probability `share`, rarely exceeds.
 
     It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
     at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
     """
+    return max(1, chosen_rounds(rounds, share, ENOUGH))
+
+
+def chosen_rounds(rounds: int, share: float, quantile: float) -> int:
+    """This quantile of the number of rounds of a client that is chosen in each with probability `share`."""
+    if share >= 1.0:
+        return rounds
     from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a second
 
-    return max(1, int(binom.ppf(ENOUGH, rounds, min(1.0, share))))
+    return int(binom.ppf(quantile, rounds, share))

@@ -58,13 +58,10 @@ class Result:
     def __repr__(self) -> str:
         """Where it is, how it ended, what came out and what it cost; a few lines."""
         done = list(Run(RunFolder(self.folder)).rounds())
-        spent = (
-            "no privacy"
-            if not self.private
-            else "not known yet"
-            if self.epsilon is None
-            else (f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}, at delta {self.delta:g}")
-        )
+        spent = "no privacy" if not self.private else "not known yet"
+        if self.private and self.epsilon is not None:
+            of = f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}"
+            spent = f"{of}, at delta {self.delta:g}{self._spread}"
         lines = [
             f"Result in {self.folder}: {self.status or 'not over'}",
             f"  rounds   {len(done)} of {self.settings.rounds}, {self.settings.clients} clients",
@@ -78,6 +75,14 @@ class Result:
         if parts := len(every) - len(metrics):
             lines.append(f"  and {parts} of single classes or subgroups: result.rounds has a column for each")
         return "\n".join(lines)
+
+    @property
+    def _spread(self) -> str:
+        """What the median and the least of several clients spent."""
+        together = self.summary.get("federation") or {}
+        if len(self.summary.get("clients", ())) < 2 or not together:
+            return ""
+        return f" (median client {rounded_up(together['median'])}, least {rounded_up(together['least'])})"
 
     def plot(self) -> Any:
         """The first metric, and epsilon, over rounds: a matplotlib Figure. ConfigError without matplotlib."""

@@ -122,7 +122,8 @@ class DataSettings(FlatConfig):
     seed: Seed = setting(
         0,
         _SPLIT,
-        "seed of the split and the first weights; never of noise, batches or client sampling",
+        "seed of the split and the first weights, and in simulations of who trains when; never of noise or "
+        "batches",
         common=True,
     )
 

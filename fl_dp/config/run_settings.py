@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
-from fl_dp.config.flat import Auto
+from fl_dp.config.flat import AUTO, Auto
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -25,7 +25,7 @@ WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
-SAMPLINGS = _, POISSON = ("fixed", "poisson")
+SAMPLINGS = _, TURNS, FIXED, POISSON = (AUTO, "turns", "fixed", "poisson")
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -54,11 +54,12 @@ class RunSettings(TaskSettings):
         2, _FEDERATION, "clients that train in a round, see sampling; at most clients", common=True
     )
     sampling: str = setting(
-        "fixed",
+        AUTO,
         _FEDERATION,
-        "fixed: fit-clients random clients a round; poisson: each client independently, so a round may have "
-        "none. Epsilon does not depend on it",
+        "turns: in random order, each client once before any twice; fixed: fit-clients random ones; poisson: "
+        "each independently, so a round may have none; auto: turns in simulations, else fixed",
         choices=SAMPLINGS,
+        page="strategies.md#who-trains",
     )
     rounds: Rounds = setting(3, _FEDERATION, "number of rounds", common=True)
     weights: str = setting(
@@ -202,10 +203,11 @@ class RunSettings(TaskSettings):
         common=True,
     )
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
-        0,
+        "auto",
         _PRIVACY,
-        "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: the number "
-        "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
+        "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: its turns or, if "
+        "chance chooses, what nine of ten clients do not exceed",
+        page="strategies.md#who-trains",
     )
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
     clipping: str = setting(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from fl_dp.config.flat import Scalar, require
+from fl_dp.config.flat import AUTO, Scalar, require
 from fl_dp.config.inline import without_momentum
+from fl_dp.config.run_settings import FIXED, TURNS
 from fl_dp.records import MOST_MEMBERS
 
 SECURE = "secure"
@@ -32,7 +33,7 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
     """
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
         "privacy": (("on",), "on, as a sum without noise protects nobody"),
-        "sampling": (("fixed",), "fixed, as the number of members is public"),
+        "sampling": ((AUTO, TURNS, FIXED), "fixed or turns, as the number of members is public"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
         "optimizer": (
             ("sgd",),

@@ -82,6 +82,7 @@ def check_run(
     classes that occur are used. engine, out, ledger, one_run_ledger: as in a launch. server: that of `fl-dp
     server`, whose clients and records are elsewhere. told: turns an error into words.
     """
+    request = request.simulated(engine)
     wrong, notes, cost, of_sites = _Mistakes(told), [*request.notes], None, None
 
     def check_task(config: RunConfig) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import TURNS
 from fl_dp.errors import ExitCode
 from fl_dp.launch.check import CheckResult
 from fl_dp.launch.processes import cores
@@ -13,6 +14,7 @@ from fl_dp.reporting.budget_table import named
 from fl_dp.reporting.console import alone_words, epsilon_means, privacy_words, rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE, FederationBudget
 from fl_dp.reporting.table import print_table
+from fl_dp.reporting.unused import unused_line
 from fl_dp.reporting.wording import counted, folded
 
 if TYPE_CHECKING:
@@ -58,10 +60,13 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
         clients = [(f"{words} ({one.name})", one) for words, one in forecast.spread()]
     title = "Cost of the whole run for each client (steps: per round)"
     if forecast.sampled:
-        title += ", if chosen in every round"
+        title += f", in {forecast.most_rounds} of {counted(config.rounds, 'round')}"
     in_sums = forecast.epsilon_alone is not None
     columns = ("client", f"{config.unit_name}s", *_COLUMNS, *(("alone",) if in_sums else ()))
-    rows = [(*_row(name, one, config), *([_alone(one)] if in_sums else [])) for name, one in clients]
+    rows = [
+        (*_row(name, one, config, forecast.most_rounds), *([_alone(one)] if in_sums else []))
+        for name, one in clients
+    ]
     print_table(title, columns, rows, left=("client",))
     say("")
     for line in (*guarantee_lines(forecast), *_running_out(forecast), *drowned_lines(forecast)):
@@ -91,7 +96,7 @@ def _range(values: list[float]) -> str:
     )
 
 
-def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]:
+def _row(name: str, one: "ClientSpending", config: RunConfig, most: int) -> tuple[str, ...]:
     profile, mechanism = one.record.profile, one.record.mechanism
     known = ("-", "-", "-")
     if mechanism is not None:
@@ -102,7 +107,7 @@ def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]
         *known,
         rounded_up(one.before),
         f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if config.private else "inf",
-        f"{one.rounds} of {config.rounds}",
+        f"{one.rounds} of {most}",
     )
 
 
@@ -130,10 +135,22 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     yield f"at the end: {spent}"
     yield from folded(epsilon_means(together, forecast.delta))
     if forecast.sampled:
-        yield (
-            f"on average a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds; a "
-            "client that is chosen less often spends less"
-        )
+        yield from _spread(forecast)
+
+
+def _spread(forecast: "Forecast") -> Iterator[str]:
+    """In how many rounds clients train, what they then spend, and what would use more of it."""
+    config, ((least, low), (median, middle), (most, high)) = forecast.config, forecast.usual
+    budget = min(config.epsilon, forecast.spread()[1][1].record.profile.epsilon)
+    whom = "clients" if config.sampling == TURNS else "nine of ten clients"
+    yield (
+        f"{whom} train in {least} to {most} of {config.rounds} rounds and spend {rounded_up(low)} to "
+        f"{rounded_up(high)} of {rounded_up(budget)}; the median one trains in {median} and spends "
+        f"{rounded_up(middle)}"
+    )
+    planned = int(forecast.resolved.participations) or config.rounds
+    if advice := unused_line(config, planned, middle, budget, median):
+        yield advice
 
 
 def _running_out(forecast: "Forecast") -> Iterator[str]:
@@ -143,7 +160,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
     for one in forecast.clients:
         if one.record.reason:
             declined.setdefault(one.record.reason, []).append(one.name)
-        elif one.rounds < config.rounds:
+        elif one.rounds < forecast.most_rounds:
             ending.setdefault(one.rounds, []).append(one.name)
     for reason, names in declined.items():
         yield f"cannot take part: {named(names)}: {reason}"

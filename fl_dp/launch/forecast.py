@@ -12,16 +12,18 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.training_plan import ENOUGH, chosen_rounds
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import TURNS
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.federation.client.budgets import profile_of
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.combine import Aggregator
-from fl_dp.federation.server.planning import sample_rate
+from fl_dp.federation.server.planning import most_rounds, sample_rate, takes_every_round
 from fl_dp.federation.server.report import cost_of_run, resolved
 from fl_dp.federation.server.strategy import aggregator_of
 from fl_dp.federation.wire.arrays import ArraySpec, shared_specs
@@ -72,14 +74,14 @@ class ClientSpending:
 def spendings_of(
     config: RunConfig, sizes: Sequence[int], accounts: "ForeseenAccounts"
 ) -> tuple[ClientSpending, ...]:
-    """What each client of the run spends if it takes part in all rounds, by client number.
+    """What each client of the run spends in `most_rounds` rounds, by client number.
 
     sizes: as each would declare.
     """
     settings = [client_config(config, client, NOWHERE) for client in range(len(sizes))]
     profiles = list(map(accounts.profile, settings, sizes))
-    common = in_common(config, profiles)
-    return tuple(spending_of(profile, common, config.rounds) for profile in profiles)
+    common, most = in_common(config, profiles), most_rounds(config)
+    return tuple(spending_of(profile, common, most) for profile in profiles)
 
 
 def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> ClientSpending:
@@ -112,14 +114,21 @@ def _if_sums_fail(budget: Budget, entries: tuple[Entry, ...]) -> float:
     return budget.epsilon_alone_of(entries)
 
 
-def takes_every_round(config: RunConfig) -> bool:
-    """Whether all clients take part in all rounds; otherwise chance decides, and no forecast is exact."""
-    return config.fit_clients == config.clients and config.sampling != "poisson"
-
-
 def mean_rounds(config: RunConfig) -> float:
     """The expected number of rounds that a client takes part in."""
     return config.rounds * config.fit_clients / config.clients
+
+
+def usual_rounds(config: RunConfig) -> tuple[int, int, int]:
+    """In how many rounds clients take part: one in ten at most, the median one, nine in ten at most."""
+    if takes_every_round(config):
+        return (config.rounds,) * 3
+    if config.sampling == TURNS:
+        least, extra = divmod(config.rounds * config.fit_clients, config.clients)
+        return least, least + (2 * extra > config.clients), most_rounds(config)
+    share = config.fit_clients / config.clients
+    least, median, most = (chosen_rounds(config.rounds, share, one) for one in (1 - ENOUGH, 0.5, ENOUGH))
+    return least, median, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +184,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """clients: by number, if each takes part in all rounds that its budget allows.
+    """clients: by number, each in `most_rounds` rounds, as far as its budget allows.
 
     epsilon, delta: the run's cost at its end. epsilon_alone: the same if the assumption behind secure sums
     fails; None if no client is in one. parameters: number of jointly trained values. memory: on this
@@ -208,18 +217,24 @@ class Forecast:
 
     @property
     def sampled(self) -> bool:
-        """Whether clients are sampled for each round; `ends` is then a mean."""
+        """Whether a round takes some clients only; `ends` is then a mean."""
         return not takes_every_round(self.config)
 
     @property
-    def usual_rounds(self) -> float:
-        """The expected number of rounds that a client takes part in."""
-        return mean_rounds(self.config)
+    def most_rounds(self) -> int:
+        """The rounds of each client that are counted."""
+        return most_rounds(self.config)
+
+    @property
+    def usual(self) -> list[tuple[int, float]]:
+        """Rounds and epsilon of this run as `usual_rounds` has them, for the client with the median cost."""
+        one = self.spread()[1][1].record
+        return [(rounds, one.run_epsilon_after(rounds)) for rounds in usual_rounds(self.config)]
 
     @property
     def running_out(self) -> tuple[ClientSpending, ...]:
-        """Clients whose budgets end before the rounds that they may be asked for."""
-        return tuple(one for one in self.clients if one.rounds < self.config.rounds)
+        """Clients whose budgets end before the rounds that are counted."""
+        return tuple(one for one in self.clients if one.rounds < self.most_rounds)
 
     @property
     def ends(self) -> int | None:
@@ -261,7 +276,7 @@ def forecast_of(
     if shared is None:
         shared = shared_specs(new_model(task_of(config)), config.personal)
     clients = spendings_of(config, sizes, ForeseenAccounts(ledgers))
-    cost = cost_of_run([one.record for one in clients], config, config.rounds)
+    cost = cost_of_run([one.record for one in clients], config, most_rounds(config))
     parameters = sum(math.prod(one.shape) for one in shared.values())
     alone = [found for one in clients if (found := one.if_sums_fail()) is not None]
     return Forecast(

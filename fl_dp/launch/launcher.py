@@ -55,6 +55,7 @@ def launch(
     checked.
     """
     tell.doing(CHECKING)
+    request = request.simulated(engine)
     check_one_choice(ledger, one_run=one_run_ledger)
     check_first(request.config, clients=True)
     alone = engine is not None and not ray_address and not ray_is_there()

@@ -5,15 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ExitCode, LaunchError
 from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
-from fl_dp.launch.resumption import go_on_with
+from fl_dp.launch.resumption import go_on_with, kept_config
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import constant_words, marked
 from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT, Summary
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.unused import unused_in
 from fl_dp.reporting.wording import in_lines
 
 _OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
@@ -68,6 +70,10 @@ def conclude(
         raise LaunchError(_why_failed(folder, clean(summary.reason, _LONGEST), causes))
     if not quiet:
         print_budgets(summary)
+        if folder.resolved.exists():
+            advice = unused_in(summary, kept_config(folder), RunConfig.from_toml(folder.resolved))
+            if advice:
+                say(in_lines(advice))
     if constant := constant_words(summary):
         say(f"for comparison, the best constant prediction: {constant}")
     say(marked(f"results in {folder.shown}", private=private))

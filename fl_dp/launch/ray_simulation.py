@@ -86,6 +86,7 @@ def simulate(
                 folder.path,
                 on_round,
                 resumed=resumed,
+                by_seed=True,
                 on_kept=on_kept,
                 on_model=on_model,
                 say=tell.say,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar
+from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import TURNS
 from fl_dp.config.task import task_beside
 from fl_dp.reporting.reports import NOT_PRIVATE
 
@@ -32,6 +33,12 @@ class RunRequest:
     config: RunConfig
     notes: tuple[str, ...]
     places: Mapping[str, str] = field(default_factory=dict)
+
+    def simulated(self, engine: Engine | None) -> "RunRequest":
+        """With what "auto" means if `engine` simulates the clients; unchanged if it is None."""
+        if engine is None or self.config.sampling != AUTO:
+            return self
+        return replace(self, config=replace(self.config, sampling=TURNS))
 
 
 def read_config(file: Path) -> RunConfig:

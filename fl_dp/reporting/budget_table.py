@@ -84,7 +84,9 @@ def spread_lines(summary: Summary) -> Iterator[str]:
     if len(clients) > 1:
         spent = [client.cost.epsilon for client in clients.values()]
         values = {"largest": max(spent), "median": statistics.median(spent), "smallest": min(spent)}
-        yield "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+        words = ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+        budgets = {client.budget for client in clients.values()}
+        yield f"epsilon: {words}" + (f", of {rounded_up(*budgets)}" if len(budgets) == 1 else "")
 
 
 def retirement_lines(clients: Mapping[str, ClientReport]) -> list[str]:

@@ -56,9 +56,9 @@ class FederationBudget:
 
     largest, median, least: of the clients' epsilons. accountants: those that computed them, sorted.
     arithmetic: of this run's rounds. rounds_ahead: rounds still to come. running_out: the clients whose
-    budgets end before these do, sorted. unit: "record" or "person", whom the epsilons protect.
-    epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
-    if no client's data were in such sums.
+    budgets end before the rounds that they are expected in, sorted. unit: "record" or "person", whom the
+    epsilons protect. epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails;
+    None, and not written, if no client's data were in such sums.
     """
 
     largest: Epsilon

@@ -36,9 +36,11 @@ from fl_dp.launch.forecast import (
     forecast_site_metrics,
     in_common,
     mean_rounds,
+    most_rounds,
     noise_share_of,
     spending_of,
     takes_every_round,
+    usual_rounds,
 )
 from fl_dp.records import PROVEN, Entry, total_steps
 from fl_dp.reporting.console import rounded_up
@@ -89,7 +91,7 @@ def test_of_clients_that_are_drawn_the_mean_is_said():
         clients=4, min_clients=2, fit_clients=2, rounds=8, noise_multiplier=1.0, accountant="rdp", epsilon=5.5
     )
     found = forecast(config, 640, 640, 640, 640)
-    assert (found.sampled, found.usual_rounds) == (True, 4.0)
+    assert (found.sampled, mean_rounds(config)) == (True, 4.0)
     left = found.clients[0].rounds
     assert 4 <= left < 8
     assert found.ends is None, "there are enough others"
@@ -327,6 +329,36 @@ def test_who_takes_part_by_chance():
     some = replace(FOUR, clients=8, fit_clients=2, rounds=6)
     assert (takes_every_round(FOUR), takes_every_round(some), mean_rounds(some)) == (True, False, 1.5)
     assert not takes_every_round(replace(FOUR, sampling="poisson"))
+
+
+TEN_OF_100 = RunConfig(clients=100, fit_clients=10, min_clients=10, rounds=20, epsilon=1.0, accountant="rdp")
+
+
+def test_in_turns_rounds_are_known_and_spend_the_budget():
+    turns = replace(TEN_OF_100, sampling="turns")
+    found = forecast(turns, *[640] * 100)
+    assert {one.rounds for one in found.clients} == {2}
+    assert [rounds for rounds, _ in found.usual] == [2, 2, 2]
+    assert 0.99 < found.epsilon <= 1.0
+    assert (found.ends, found.running_out) == (None, ())
+    some = replace(turns, rounds=23, noise_multiplier=9.0)  # 30 of them train once more
+    assert (usual_rounds(some), most_rounds(some)) == ((2, 2, 3), 3)
+    assert usual_rounds(replace(some, rounds=27)) == (2, 3, 3)
+
+
+def test_where_chance_chooses_the_median_client_leaves_a_third_and_a_line_says_what_uses_it():
+    found = forecast(TEN_OF_100, *[640] * 100)
+    assert {one.rounds for one in found.clients} == {4}
+    assert [rounds for rounds, _ in found.usual] == [0, 2, 4]
+    assert found.usual[1][1] < 0.75 < found.usual[2][1] <= 1.0
+    lines = " ".join(guarantee_lines(found))
+    assert "nine of ten clients train in 0 to 4 of 20 rounds" in lines
+    assert 'sampling = "turns", or participations = 2' in lines
+    assert "note" not in " ".join(
+        guarantee_lines(forecast(replace(TEN_OF_100, sampling="turns"), *[640] * 100))
+    )
+    given = " ".join(guarantee_lines(forecast(replace(TEN_OF_100, noise_multiplier=99.0), *[640] * 100)))
+    assert 'noise-multiplier = "auto", or more rounds' in given
 
 
 def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path):

@@ -46,7 +46,7 @@ def report_of(*clients: ClientRecord, private: bool = True, step: Entry = SHARED
     cost = cost_of_run(clients, config)
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
-    budgets = federation_of(cost, lines, 2, config)
+    budgets = federation_of(cost, lines, (), 2, config)
     return record(clients=lines, federation=budgets, private=private, epsilon=cost.epsilon)
 
 

@@ -152,6 +152,12 @@ class ClientRecord:
         return bool(self._of_run.spent)
 
     @property
+    def turns(self) -> int:
+        """The rounds of this run that it has paid for, or may have."""
+        steps = sum(one.steps for one in self.asked)
+        return math.ceil(steps / self.mechanism.steps) if self.mechanism else 0
+
+    @property
     def has_more_than_the_run(self) -> bool:
         """Whether its ledger shows anything but what this run has cost it."""
         return self._of_run.spent != self._history.spent

@@ -9,9 +9,10 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.one_mechanism import conflict
 from fl_dp.accounting.shares import honest_shares
-from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
+from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs, turns_of
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import POISSON, TURNS
 from fl_dp.config.schedule import value_in
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.client.policy import MAX_STEPS
@@ -172,8 +173,25 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
 def participations(config: RunConfig) -> int:
     """The number of rounds that a client's noise is planned for. Drawn more often, it stops at its budget."""
     if config.participations == AUTO:
+        if config.sampling == TURNS:
+            return turns_of(config.rounds, config.fit_clients, config.clients)
         return planned_participations(config.rounds, config.fit_clients / config.clients)
     return int(config.participations) or config.rounds
+
+
+def takes_every_round(config: RunConfig) -> bool:
+    """Whether all clients take part in all rounds; otherwise chance decides, and no forecast is exact."""
+    return config.fit_clients == config.clients and config.sampling != POISSON
+
+
+def most_rounds(config: RunConfig) -> int:
+    """In how many rounds a client is expected at most: its turns; if chance chooses, those that its noise is
+    for, and all if the noise is given.
+    """
+    if config.sampling == TURNS:
+        return turns_of(config.rounds, config.fit_clients, config.clients)
+    counts = config.noise_multiplier == AUTO and not takes_every_round(config)
+    return participations(config) if counts else config.rounds
 
 
 @lru_cache(maxsize=1024)

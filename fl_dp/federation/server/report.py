@@ -16,11 +16,12 @@ from fl_dp.accounting.cost import largest_alone
 from fl_dp.accounting.events import beyond
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import FIXED
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
-from fl_dp.federation.server.planning import participations
+from fl_dp.federation.server.planning import most_rounds, participations
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.verify import Verdict
 from fl_dp.reporting.reports import (
@@ -42,6 +43,7 @@ class RunReporter:
 
     def __init__(self, config: RunConfig, registration: Registration) -> None:
         self._config, self._registration = config, registration
+        self._most = most_rounds(config)
         self.verdicts: dict[str, Verdict] = {}
         self.last_round = config.rounds
         self.reports: list[RoundReport] = []
@@ -152,7 +154,13 @@ class RunReporter:
         self, cost: BudgetReport, clients: Mapping[str, ClientReport], ahead: int
     ) -> FederationBudget:
         paid = {name: one for name, one in clients.items() if self._registration.clients[name].has_cost}
-        return federation_of(cost, paid, ahead, self._config)
+        early = [name for name in paid if self._runs_out(self._registration.clients[name], ahead)]
+        return federation_of(cost, paid, early, ahead, self._config)
+
+    def _runs_out(self, client: ClientRecord, ahead: int) -> bool:
+        """Whether its budget ends before the rounds that it is expected in, of the `ahead` to come."""
+        expected = min(ahead, max(0, self._most - client.turns))
+        return client.rounds_left(expected) < expected
 
     @property
     def _ahead(self) -> int:
@@ -197,6 +205,7 @@ def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_mor
 def federation_of(
     cost: BudgetReport,
     clients: Mapping[str, ClientReport],
+    running_out: Sequence[str],
     rounds_ahead: int,
     config: RunConfig,
 ) -> FederationBudget:
@@ -209,7 +218,7 @@ def federation_of(
         arithmetic=config.arithmetic,
         unit=config.unit_name,
         rounds_ahead=rounds_ahead,
-        running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
+        running_out=tuple(running_out),
         epsilon_alone=_epsilon_alone(cost, clients.values()),
     )
 
@@ -289,6 +298,7 @@ def resolved(config: RunConfig, clients: Collection[ClientRecord], aggregator: A
     found = {
         "noise_multiplier": _the_one(noises),
         "delta": _the_one({one.profile.delta for one in clients}),
+        "sampling": FIXED,
         "participations": participations(config),
         "min_updates": aggregator.least_updates(config.fit_clients),
         "device": find_device(config.device).type,

@@ -26,6 +26,7 @@ def run_federation(
     on_round: Callable[[RoundReport], None] = lambda report: None,
     *,
     resumed: bool = False,
+    by_seed: bool = False,
     on_kept: Callable[[int], None] = lambda server_round: None,
     on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
     say: Callable[[str], None] = lambda words: None,
@@ -34,7 +35,8 @@ def run_federation(
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
     on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
-    holds a run, which continues from its last round. say: tells the operator what is waited for.
+    holds a run, which continues from its last round. by_seed: the run's seed decides who trains. say: tells
+    the operator what is waited for.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
@@ -46,6 +48,8 @@ def run_federation(
         record = RunRecord(out, resumed=resumed, on_kept=on_kept, say=say)
         try:
             prepared = prepare(RunConfig.from_flat(flat), run, record, on_round)
+            if by_seed:
+                prepared.strategy.choose_by_seed()
             prepared.strategy.start(grid, prepared.arrays, evaluate_fn=prepared.evaluate)
             status, reason = prepared.strategy.outcome()
         except Exception as error:

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import POISSON
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.ask import Asked, RoundRequests
-from fl_dp.federation.server.choose import ClientChoice
+from fl_dp.federation.server.choose import ClientChoice, secret_of
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.keep import Evaluate, Kept, kept_model
@@ -151,6 +151,10 @@ class PrivateStrategy(Strategy):
     def outcome(self) -> tuple[RunStatus, str]:
         """How the run ended, and why, if not as planned. Call it after `start`."""
         return self.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
+
+    def choose_by_seed(self) -> None:
+        """Let the config's seed decide who trains, as in a simulation, where methods are compared."""
+        self._parts.choosing.secret = secret_of(self._config.seed)
 
     def test_accounts(self) -> SiteMetrics | None:
         """What the sites' test records have cost, or may have; None if nothing."""

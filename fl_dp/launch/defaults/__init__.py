@@ -16,7 +16,6 @@ CHOSEN = (
     "optimizer_state",
     "max_grad_norm",
     "noise_multiplier",
-    "participations",
 )
 
 

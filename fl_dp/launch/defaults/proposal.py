@@ -10,9 +10,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
+from fl_dp.federation.server.planning import takes_every_round
 from fl_dp.launch.defaults import CHOSEN, rule
 from fl_dp.launch.first_checks import check_first
-from fl_dp.launch.forecast import Forecast, forecast_of, takes_every_round
+from fl_dp.launch.forecast import Forecast, forecast_of, mean_rounds
 from fl_dp.launch.preflight import check_budget, preflight
 from fl_dp.launch.request import RunRequest
 from fl_dp.records import KEEP, RESET, Entry
@@ -137,11 +138,10 @@ def ruled(
         optimizer_state=KEEP if everyone and not config.secure else RESET,
         max_grad_norm=1.0,
         noise_multiplier="auto",
-        participations=0 if everyone else "auto",
     )
     check_budget(draft, max(sizes))
     foreseen = forecast_of(draft, sizes, None)  # what rate 1 and bound 1 cost, any cost
-    usual = [_usual(one.record.mechanism, foreseen.usual_rounds) for one in foreseen.clients]
+    usual = [_usual(one.record.mechanism, mean_rounds(draft)) for one in foreseen.clients]
     all_steps = rounds * (1 if config.secure else steps_of_epochs(size, min(batch, size), draft.local_epochs))
     move = rule.move_of(usual, sizes, foreseen.parameters, all_steps, images=made_up.images)
     bound = rule.bound_of(made_up, usual, sizes)
@@ -217,13 +217,11 @@ def reasons_of(
         "optimizer_state": "without momentum there is none",
         "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
-        "participations": "noise for the number of rounds that nine of ten clients do not exceed",
     }
     if takes_every_round(config):
         reasons |= {
             "optimizer_settings": "steps are smoothed; only rate / (1 - momentum) matters",
             "optimizer_state": "momentum continues from round to round",
-            "participations": "every client takes part in every round",
         }
     if config.secure:
         reasons |= {

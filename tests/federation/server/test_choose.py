@@ -1,16 +1,18 @@
 """Who is chosen for a round: how many, how often, and that only the secret tells."""
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from federation.server.short_run import run, settings, statuses, weights
+from federation.server.short_run import START, run, settings, statuses, strategy_of, weights
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.choose import ClientChoice, draw
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.records import ClientProfile
+from fl_dp.federation.wire.arrays import encode
+from fl_dp.records import ClientProfile, Entry
 
 
 @pytest.mark.parametrize("least", [1, "auto"])
@@ -83,6 +85,59 @@ def test_a_fixed_number_without_replacement_or_all_who_are_there():
         assert len(set(chosen)) == len(chosen) == 5
     assert sorted(drawn("fixed", ABLE[:3], 1)) == ABLE[:3]
     assert drawn("fixed", [], 1) == []
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A client that has had so many turns."""
+
+    name: int
+    turns: int = 0
+
+
+def test_in_turns_each_client_trains_once_before_any_trains_twice():
+    clients = {name: Seen(name) for name in range(7)}
+    for one in range(1, 30):
+        chosen = drawn("turns", list(clients.values()), one, expected=3)
+        assert len(set(chosen)) == 3
+        clients |= {client.name: Seen(client.name, client.turns + 1) for client in chosen}
+        turns = [client.turns for client in clients.values()]
+        assert max(turns) - min(turns) <= 1
+    orders = {tuple(drawn("turns", list(map(Seen, range(7))), one, expected=7)) for one in range(1, 30)}
+    assert len(orders) > 25, "among equals chance decides"
+    assert len(drawn("turns", [Seen(0), Seen(1)], 1)) == 2
+
+
+def test_a_client_has_had_a_turn_when_it_has_paid_or_may_have():
+    profile = ClientProfile("1", 640, 3.0, 1e-5, (), "rdp")
+    round_ = Entry(0.1, 4.0, 10)
+    one = ClientRecord(profile, 1, (), round_)
+    assert one.turns == 0
+    assert one.having_taken(round_, (round_,)).turns == 1
+    twice = one.not_confirming(round_).not_confirming(round_.taking(7))
+    assert twice.turns == 2, "the last round may be shorter"
+    assert ClientRecord(profile, 1, (), None).turns == 0
+
+
+def test_equal_seeds_choose_equal_clients_whatever_the_method(fakes):
+    def chosen(seed, **method):
+        nodes = [fakes.Client(str(i)) for i in range(9)]
+        config = settings(
+            clients=9, min_clients=9, fit_clients=4, rounds=5, seed=seed, sampling="turns", **method
+        )
+        strategy = strategy_of(config)
+        strategy.choose_by_seed()
+        strategy.start(fakes.Grid(dict(enumerate(nodes, 11))), encode(START))
+        return [
+            {name for name, one in report.clients.items() if one.status == "trained"}
+            for report in strategy.reports
+        ]
+
+    plain = chosen(3)
+    assert plain == chosen(3, weights="uniform", noise_multiplier=3.0, epsilon=20.0)
+    assert plain != chosen(4)
+    times = Counter(name for names in plain for name in names)
+    assert set(times.values()) == {2, 3}
 
 
 def test_poisson_choices_are_independent_of_each_other_and_may_be_empty():

@@ -24,7 +24,7 @@ from fl_dp.federation.wire.partial_sums import ADD_UP
 from fl_dp.records import Entry, Refusal
 from fl_dp.tasks.own_code import own_parts
 
-IN_TURNS = Path(__file__).parents[3] / "examples" / "strategies" / "in_turns.py"
+MOST_LEFT = Path(__file__).parents[3] / "examples" / "strategies" / "most_budget_left.py"
 
 
 def test_honest_clients_train_every_round_and_the_untrained_entries_stay(fakes):
@@ -82,8 +82,8 @@ def test_budgets_spent_before_the_run_end_it_at_once(fakes):
 
 
 def test_another_federation_replaces_one_part(fakes):
-    """Here the choice, by the example's file: the client that has taken the fewest steps trains."""
-    own = own_parts(f"{IN_TURNS}:in_turns")
+    """Here the choice, by the example's file: the client with the most budget left trains."""
+    own = own_parts(f"{MOST_LEFT}:most_budget_left")
     config = settings(rounds=4, fit_clients=1)
     strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: None, make_parts=own)
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))

@@ -56,7 +56,6 @@ def test_what_the_config_says_of_chosen_settings_counts_for_nothing():
         optimizer_state="reset",
         max_grad_norm=9.0,
         noise_multiplier=50.0,
-        participations=2,
     )
     assert proposed(other).config == proposed().config
 

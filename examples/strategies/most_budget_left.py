@@ -1,6 +1,6 @@
-"""Clients train in turns, so that all budgets end together: a strategy with one part of its own.
+"""Clients with the most budget left train first: a strategy with one part of its own.
 
-    ./run.sh --simulate --set strategy=examples/strategies/in_turns.py:in_turns 10 10 3 9
+    ./run.sh --simulate --set strategy=examples/strategies/most_budget_left.py:most_budget_left 10 10 3 9
 
 A server's strategy is made of six parts (fl_dp/federation/server/strategy.py). Whoever replaces one
 keeps the others: here who trains is chosen otherwise, and what a client claims is still judged, its budget
@@ -17,18 +17,20 @@ from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.federation.wire.send_receive import BaseGrid
 
 
-class InTurns(ClientChoice):
-    """Those that have taken the fewest steps, by name where they have taken as many."""
+class MostBudgetLeft(ClientChoice):
+    """Those with the most epsilon left, by name where they have as much."""
 
     def choose(self, grid: BaseGrid, server_round: int) -> Sequence[ClientRecord]:
         able = self.able(grid)
-        return sorted(able, key=lambda client: (client.cost.taken, client.name))[: self.config.fit_clients]
+        return sorted(able, key=lambda one: (one.cost.epsilon - one.budget.epsilon, one.name))[
+            : self.config.fit_clients
+        ]
 
 
-def in_turns(
+def most_budget_left(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
     """The usual parts, and this choice."""
     parts = usual_parts(config, run, shared, on_registered)
-    parts.choosing = InTurns(config, parts.registration, on_registered)
+    parts.choosing = MostBudgetLeft(config, parts.registration, on_registered)
     return parts

@@ -9,7 +9,9 @@ from fl_dp.steady_math import set_mode
 if TYPE_CHECKING:
     from fl_dp.api.predicting import encode, predict
     from fl_dp.api.result import Result, load_run
+    from fl_dp.api.results import Results
     from fl_dp.api.simulate import check, plan, simulate
+    from fl_dp.api.study import study
     from fl_dp.config.run import RunConfig
     from fl_dp.data.subgroups import Subgroups
     from fl_dp.data.tensor_data import TensorData
@@ -37,6 +39,7 @@ _HOMES = {
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "Result": "fl_dp.api.result",
+    "Results": "fl_dp.api.results",
     "RunConfig": "fl_dp.config.run",
     "Subgroups": "fl_dp.data.subgroups",
     "Task": "fl_dp.tasks.task",
@@ -57,6 +60,7 @@ _HOMES = {
     "probe": "fl_dp.engine.probe",
     "simulate": "fl_dp.api.simulate",
     "split_bound": "fl_dp.engine.bounds",
+    "study": "fl_dp.api.study",
     "validate": "fl_dp.launch.validation",
 }
 
@@ -70,6 +74,7 @@ __all__ = [
     "PoissonSampler",
     "PrivacyEngine",
     "Result",
+    "Results",
     "RunConfig",
     "Subgroups",
     "Task",
@@ -90,6 +95,7 @@ __all__ = [
     "probe",
     "simulate",
     "split_bound",
+    "study",
     "validate",
 ]
 

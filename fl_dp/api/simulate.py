@@ -68,7 +68,7 @@ def simulate(
         >>> 0 < result.epsilon <= 3
         True
     """
-    base, folders = _base(config), list[RunFolder]()
+    base, folders = as_config(config), list[RunFolder]()
     with (
         named_data(data, test_data, settings, base) as named,
         reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell,
@@ -95,10 +95,11 @@ def asked(
     given = {key_of(name): value for name, value in settings.items()}
     if task:
         given["task"] = task if isinstance(task, str) else give(task)
-    return request_of(_base(config), given)
+    return request_of(as_config(config), given)
 
 
-def _base(config: str | Path | RunConfig | None) -> RunConfig:
+def as_config(config: str | Path | RunConfig | None) -> RunConfig:
+    """A config, read if a file is named; None: the defaults."""
     if config is None or isinstance(config, RunConfig):
         return config or RunConfig()
     return read_config(Path(config).expanduser())
@@ -147,7 +148,7 @@ def check(
         >>> all(one.noise_multiplier > 0 for one in found.forecast.mechanisms)
         True
     """
-    base = _base(config)
+    base = as_config(config)
     with named_data(data, test_data, settings, base) as named:
         place = None if ledger is None else Path(ledger).expanduser()
         return check_run(asked(base, task, named), engine="ray", ledger=place)
@@ -189,6 +190,6 @@ def plan(
         (True, 3.0)
     """
     check_open(name.replace("_", "-") for name in settings)
-    base = _base(config)
+    base = as_config(config)
     with named_data(data, test_data, settings, base) as named:
         return propose(asked(base, task, named), most_rounds=most_rounds, most_passes=most_passes)

@@ -1,0 +1,249 @@
+"""`fl_dp.study`: every combination of some settings, with every seed, and one table of the runs."""
+
+import hashlib
+import itertools
+import math
+import re
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fl_dp.api.given import Data, Records, named_data
+from fl_dp.api.result import Result, load_run
+from fl_dp.api.results import Results, results_of
+from fl_dp.api.session import session
+from fl_dp.api.simulate import as_config, asked, simulate
+from fl_dp.config.run import PATHS, RunConfig
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.federation.client.registration import is_public
+from fl_dp.launch.check import check_run
+from fl_dp.launch.launcher import resume
+from fl_dp.launch.progress_reporter import reporting_progress
+from fl_dp.launch.request import Engine, RunRequest
+from fl_dp.launch.resumption import Launch
+from fl_dp.optional import require_package
+from fl_dp.reporting.page.read import without_place
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.wording import some
+from fl_dp.tasks.identity import code_identity
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.task import Task
+
+Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
+ENGINE: Engine = "ray"
+_ELSEWHERE = {*PATHS, "out", "data"}  # may lie in another folder now
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """labels: what was varied, by name. settings: what that means for a run."""
+
+    labels: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.labels.items()) or "one setting"
+
+
+def study(
+    config: str | Path | RunConfig | None = None,
+    *,
+    vary: Mapping[str, Axis],
+    out: str | Path,
+    seeds: Sequence[int] = (0,),
+    data: Data | None = None,
+    test_data: Records | None = None,
+    task: str | type[Task] = "",
+    ledger: str | Path | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Results:
+    """Simulate every combination of what is varied, with every seed, within one session.
+
+    Every mistake of every setting is said before the first run starts. A run that is done is not repeated,
+    and one that was stopped goes on. Equal seeds have equal splits, first weights and cohorts, so that
+    settings can be compared seed by seed.
+
+    Args:
+        config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
+        vary: By name, either a key's values, or settings by a label of yours:
+            `{"method": {"FedAvg": {}, "FedProx": {"local_algorithm": "fedprox:0.1"}}, "epsilon": [1, 8]}`.
+        out: The folder that gets a folder for each run.
+        seeds: Seeds of the splits, the first weights and the cohorts; never of noise.
+        data: As in `fl_dp.simulate`.
+        test_data: As there.
+        task: As there.
+        ledger: The folder of one lasting ledger, from which all runs pay: private data need it.
+        quiet: Print nothing.
+        settings: As in `fl_dp.simulate`; the same for all runs.
+
+    Returns:
+        Tables of the runs and rounds, a plot, and the epsilon of all runs together.
+
+    Raises:
+        ConfigError: Every mistake of the settings.
+        FlDpError: Why a run failed; those before it are kept.
+        KeyboardInterrupt: Ctrl-C. The same call goes on.
+
+    Example:
+        >>> import fl_dp
+        >>> found = fl_dp.study(
+        ...     vary={"epsilon": [1, 8]}, seeds=[0, 1], out="runs/study", data="digits", rounds=1, quiet=True
+        ... )
+        >>> found.runs[["budget", "seed"]].values.tolist()
+        [[1, 0], [8, 0], [1, 1], [8, 1]]
+        >>> bool((found.runs["epsilon"] <= found.runs["budget"]).all())
+        True
+    """
+    require_package("pandas", "study()")
+    base, given = as_config(config), isinstance(task, type)
+    place = None if ledger is None else Path(ledger).expanduser().absolute()
+    with named_data(data, test_data, settings, base) as named, session():
+        in_memory = named.get("data") if not (data is None or isinstance(data, str)) else None
+        runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, given or bool(in_memory))
+        order = [(point, seed) for seed in seeds for point in points_of(vary)]
+        runs.check(order)
+        runs.check_records(in_memory)
+        found = list(runs.all(order))
+    return results_of(order, found, one_ledger=place is not None)
+
+
+def points_of(vary: Mapping[str, Axis]) -> list[Point]:
+    """Every combination; ConfigError for an axis without values, and for a key that two of them set."""
+    axes = [_axis(name, values) for name, values in vary.items()]
+    points = []
+    for chosen in itertools.product(*axes):
+        keys = Counter(key for _, _, settings in chosen for key in settings)
+        if twice := [key for key, count in keys.items() if count > 1]:
+            raise ConfigError(f"vary: {', '.join(twice)} is set by more than one of {', '.join(vary)}.")
+        labels = {name: label for name, label, _ in chosen}
+        points.append(Point(labels, {key: one for _, _, each in chosen for key, one in each.items()}))
+    return points
+
+
+def _axis(name: str, values: Axis) -> list[tuple[str, Any, Mapping[str, Any]]]:
+    wanted = "expected a list of values, or settings by label, such as {'FedAvg': {}}"
+    if isinstance(values, Mapping):
+        if not values or not all(isinstance(one, Mapping) for one in values.values()):
+            raise ConfigError(f"vary: {name} = {values!r:.80}: {wanted}.")
+        return [(name, label, settings) for label, settings in values.items()]
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ConfigError(f"vary: {name} = {values!r:.80}: {wanted}.")
+    return [(name, value, {name: value}) for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """in_memory: whether another process cannot resume a run, as it has no file of the task or records."""
+
+    base: RunConfig
+    task: str | type[Task]
+    named: Mapping[str, Any]
+    out: Path
+    ledger: Path | None
+    quiet: bool
+    in_memory: bool
+
+    def request(self, point: Point, seed: int) -> RunRequest:
+        return asked(self.base, self.task, {**self.named, **point.settings, "seed": seed})
+
+    def check(self, order: Sequence[tuple[Point, int]]) -> None:
+        """ConfigError with every mistake of every setting, each said once with the settings that have it."""
+        found: dict[str, list[str]] = {}
+        for point, seed in order:
+            for problem in self._problems(point, seed) if seed == order[0][1] else ():
+                found.setdefault(problem, []).append(str(point))
+        if self.ledger is not None and len({seed for _, seed in order}) > 1 and not self.base.by_client:
+            found["ledger: it refuses records that another seed splits anew; give one seed."] = ["all runs"]
+        if found:
+            raise ConfigError("\n".join(f"{some(whose)}: {problem}" for problem, whose in found.items()))
+
+    def _problems(self, point: Point, seed: int) -> Sequence[str]:
+        try:
+            request = self.request(point, seed)
+            config = request.config
+            if not (config.public_data or is_public(config)) and (self.ledger is None or not config.private):
+                return [f"{config.data} is private: runs need privacy, and one lasting ledger, ledger=."]
+            return check_run(request, engine=ENGINE, ledger=self.ledger).problems
+        except FlDpError as error:
+            return [str(error)]
+
+    def check_records(self, name: str | None) -> None:
+        """ConfigError if the folder's runs are of other records in memory than these; None: of a file."""
+        if name is None:
+            return
+        digest = hashlib.sha256()
+        for file in sorted(Path(name.partition(":")[2]).parent.iterdir()):
+            digest.update(file.name.encode() + file.read_bytes())
+        kept = self.out / "records.sha256"
+        if kept.exists() and kept.read_text() != digest.hexdigest():
+            raise ConfigError(f"{self.out}: holds runs of other records; name another folder: out=.")
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, lambda file: file.write(digest.hexdigest().encode()))
+
+    def all(self, order: Sequence[tuple[Point, int]]) -> Iterator[Result]:
+        """The runs in this order: those that are done are read."""
+        took: list[float] = []
+        for number, (point, seed) in enumerate(order, 1):
+            folder, request = self.out / _folder_name(point, seed), self.request(point, seed)
+            done = self._done(folder, request)
+            if done is None:
+                self._say(f"run {number} of {len(order)}: {point}, seed = {seed}{_left(took, len(order) - number + 1)}")
+                started = time.monotonic()
+                done = self._run(folder, point, seed)
+                took.append(time.monotonic() - started)
+            yield done
+
+    def _done(self, folder: Path, request: RunRequest) -> Result | None:
+        """The finished run in the folder; None if there is none. ConfigError if it is another run."""
+        if not RunFolder(folder).launch.exists():
+            return None
+        config = request.simulated(ENGINE).config
+        result = load_run(folder, task=config.task or None, model=config.model)
+        now, then = config.to_flat(), result.settings.to_flat()
+        other = [key for key in now if key not in _ELSEWHERE and now[key] != then[key]]
+        if without_place(str(now["data"])) != without_place(str(then["data"])):
+            other.append("data")
+        if result.summary and result.summary["task"] != code_identity(task_of(config)):
+            other.append("task")
+        if other:
+            raise ConfigError(f"{folder}: was trained with another {', '.join(other)}; name another out=.")
+        paid_from = Launch.read(RunFolder(folder)).ledgers
+        if self.ledger not in (None, paid_from):
+            raise ConfigError(f"{folder}: was paid for from {paid_from}; all runs pay from one ledger.")
+        return result if result.status not in ("", "failed") else None
+
+    def _run(self, folder: Path, point: Point, seed: int) -> Result:
+        if RunFolder(folder).launch.exists() and not self.in_memory:
+            with reporting_progress(self._say, quiet=self.quiet) as tell:
+                resume(folder, ray_address=None, tell=tell)
+            return load_run(folder, task=self.task or None)
+        if folder.exists():  # nobody can resume it
+            folder.rename(folder.with_name(f"{folder.name},stopped-{time.time_ns()}"))
+        return simulate(
+            self.base,
+            task=self.task,
+            out=folder,
+            ledger=self.ledger,
+            quiet=self.quiet,
+            **{**self.named, **point.settings, "seed": seed},
+        )
+
+    def _say(self, words: str) -> None:
+        if not self.quiet:
+            print(words, flush=True)
+
+
+def _folder_name(point: Point, seed: int) -> str:
+    name = ",".join(f"{key}={value}" for key, value in {**point.labels, "seed": seed}.items())
+    return re.sub(r"[^\w.,=+-]", "_", name)
+
+
+def _left(took: Sequence[float], runs: int) -> str:
+    """How long these runs take, if they are like the others."""
+    return f"; about {math.ceil(statistics.mean(took) * runs / 60)} min left" if took else ""

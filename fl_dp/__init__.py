@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
     from fl_dp.form import Form
+    from fl_dp.launch.session import session
     from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.privacy_engine.ledger import Ledger
@@ -58,6 +59,7 @@ _HOMES = {
     "predict": "fl_dp.api.predicting",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
+    "session": "fl_dp.launch.session",
     "simulate": "fl_dp.api.simulate",
     "split_bound": "fl_dp.engine.bounds",
     "study": "fl_dp.api.study",
@@ -93,6 +95,7 @@ __all__ = [
     "poisson_draw",
     "predict",
     "probe",
+    "session",
     "simulate",
     "split_bound",
     "study",

@@ -8,6 +8,7 @@ client pays for one step of a linear model in each round.
 
 import argparse
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from fl_dp.launch.clients import client_config
 from fl_dp.launch.processes import cores
 from fl_dp.simulation import session
 from fl_dp.simulation.cluster import runtime as ray_runtime
-from fl_dp.simulation.session import Simulation, simulated_grid
+from fl_dp.simulation.session import KeptActors, Simulation, simulated_grid
 
 FEATURES = 10
 
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     session.TrainingActor = IdleActor  # what a simulation starts
     clock = RoundClock(options.out)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # in whose name Flower sends
-    with ray_runtime.running("", options.out / "ray", cores()), simulated_grid(simulation) as grid:
+    ray = ray_runtime.running("", options.out / "ray", cores())
+    with ray, closing(KeptActors()) as kept, simulated_grid(simulation, kept) as grid:
         clock.start()
         reports = options.out / "reports"
         run_federation(grid, config.to_flat(), "nothing", reports, on_round=lambda report: clock.tick())

@@ -5,7 +5,6 @@ files, with the same checks, and a ledger recognises them by the same content. T
 call. A process that is killed leaves them in the folder for temporary files (TMPDIR).
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import FILE
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
+from fl_dp.launch.session import private_records
 from fl_dp.tasks.records import SERVER
 
 Records: TypeAlias = pd.DataFrame | TensorData
@@ -52,7 +52,7 @@ def named_data(
         own["schema"] = str(own["schema"])
     if of_each:
         own["clients"] = _clients(len(parts), settings)
-    with tempfile.TemporaryDirectory(prefix="fl_dp-") as folder:  # for its owner alone
+    with private_records() as folder:
         name = CLIENT if of_each else _ALL
         for number, one in enumerate(parts):
             _write(Path(folder, str(number) if of_each else _ALL), one, None)

@@ -59,7 +59,7 @@ class Simulated:
 
     def __init__(self, settings: ClientConfig, data: Examples, task: Task, ledger: Ledger) -> None:
         records = data.records if isinstance(data, PersonData) else data
-        shared = SharedData.of(data, [np.arange(len(records))])
+        shared = SharedData.of(data, [np.arange(len(records))]).with_inputs()
         states = KeptStates(Path(settings.ledger).parent / FOLDER)
         self._clients = SimulatedClients(settings, SharedParts(shared), ledger, states)
         self._settings = ActorSettings(

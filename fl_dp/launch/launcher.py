@@ -21,9 +21,10 @@ from fl_dp.launch.ledger_place import (
     ledger_words,
 )
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
+from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, to_resume
+from fl_dp.launch.session import ray_for_run
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -123,7 +124,7 @@ def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | N
     if engine is None:
         yield None
         return
-    with ray_ahead(ray_address) as ray:
+    with ray_for_run(ray_address) as ray:
         yield ray
 
 

@@ -133,7 +133,7 @@ def security_log(path: Path) -> OwnersLog:
 
 
 @contextmanager
-def log_files(files: dict[str, Path], made: Callable[[Path], OwnersLog] = OwnersLog) -> Iterator[None]:
+def log_files(files: dict[str, Path], made: Callable[[Path], logging.Handler] = OwnersLog) -> Iterator[None]:
     """Send each named logger to its file and nowhere else."""
     with ExitStack() as stack:
         for name, path in files.items():
@@ -172,7 +172,7 @@ def causes_in(name: str) -> Iterator[Causes]:
 
 
 @contextmanager
-def _log_file(name: str, handler: OwnersLog) -> Iterator[None]:
+def _log_file(name: str, handler: logging.Handler) -> Iterator[None]:
     logger = logging.getLogger(name)
     before = logger.propagate, logger.level, logger.handlers
     logger.handlers = [handler]

@@ -25,7 +25,7 @@ from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
 from fl_dp.reporting.tracking import tracking
 from fl_dp.simulation.cluster.resources import Node, share
-from fl_dp.simulation.session import Simulation, forget_run, name_in_ledger, simulated_grid
+from fl_dp.simulation.session import KeptActors, Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
 from fl_dp.statements import Stated
 from fl_dp.weights_digest import weights_digest
@@ -73,7 +73,8 @@ def simulate(
         ray.wait()
         first = f"computing features {config.features}, " if config.features else ""
         tell.doing(f"{first}handing the data to Ray and starting its processes")
-        grid = stack.enter_context(simulated_grid(simulation))
+        ray.kept = ray.kept or KeptActors()
+        grid = stack.enter_context(simulated_grid(simulation, ray.kept))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
         tracked = stack.enter_context(tracking(config, folder, tell.say))

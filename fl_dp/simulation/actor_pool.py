@@ -49,14 +49,15 @@ class ActorPool:
     """Trains the items of one round after the other, on actors that may die.
 
     start_actor: starts one. size: the number of actors. timeout: seconds that Ray may take to
-    answer. at_once: most examples in memory at a time; halved for all when memory runs out.
+    answer. at_once: most examples in memory at a time; halved for all when memory runs out, and then
+    `ran_short` is true.
 
     The clients of a lost actor are trained again elsewhere and give the same update, to the bit (see
     `result_of`), so nothing is paid for twice.
     """
 
     def __init__(self, start_actor: Callable[[], Handle], size: int, timeout: float, at_once: int) -> None:
-        self.at_once = at_once
+        self.at_once, self.ran_short = at_once, False
         self._start_actor, self._size, self._timeout = start_actor, size, timeout
         self._numbers = itertools.count()
         self._actors: dict[int, _Actor] = {}
@@ -162,6 +163,19 @@ class ActorPool:
         """End the round now, with the results that are there."""
         self._stop(self._round.stop())
 
+    def call_first(self, call: Callable[[Handle], Any]) -> None:
+        """Have every actor do this before it trains again; one in which it fails is replaced.
+
+        call: from an actor's handle to Ray's reference. The last round must be over.
+        """
+        for number, actor in self._actors.items():
+            self._round.actor_stopped(number)
+            actor.starting = call(actor.handle)
+
+    def rest(self) -> None:
+        """Forget the last round and keep the actors, for rounds of another run."""
+        self.begin(None, [])
+
     def close(self) -> None:
         """Stop all actors."""
         self._stop(list(self._actors))
@@ -221,7 +235,7 @@ class ActorPool:
     def _limit(self, at_once: int) -> None:
         if at_once < self.at_once:
             logger.warning("memory ran out: at most %d examples at once from now on", at_once)
-            self.at_once = at_once
+            self.at_once, self.ran_short = at_once, True
 
 
 def _words_of(error: Exception) -> str:

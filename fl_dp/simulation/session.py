@@ -24,6 +24,7 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.wire.arrays import specs, state_arrays
+from fl_dp.form import Form
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
@@ -32,6 +33,7 @@ from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster.resources import Node, Share, by_memory, fitting, places, share
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
+from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import divided, files_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
@@ -57,43 +59,23 @@ class Simulation:
 
 
 @contextmanager
-def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
-    """The grid of a simulation; Ray must be running. Its actors end with this context."""
+def simulated_grid(simulation: Simulation, kept: "KeptActors") -> Iterator[SimulationGrid]:
+    """The grid of a simulation; Ray must be running. Its actors stay with `kept`."""
     config = simulation.config
     train, all_parts = load_parts(config)
     parts, held_out = divided(config, simulation.client, train, all_parts)
-    shared = SharedData.of(by_unit(train, config), parts)
-    there = nodes()
-    one = share(config, there)
-    settings = ActorSettings(
-        task=TaskSettings(**config.of_task()),
-        device=_device(one),
-        threads=one.threads,
-        physical_batch_size=config.physical_batch_size,
-        memory_mib=config.memory_mib,
-        given=given_task(config.task),
-    )
-    stored = ray.put(shared)
-    shared = replace(shared, inputs=None)  # actors get them from the store; this process trains no client
-    start_actor = ActorStarter(stored, settings, one)
-    at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
-    # a GPU has room for few contexts besides what steps need: one actor measures before others start
-    first = 1 if one.gpus else min(places(one, there), config.fit_clients)
-    pool = ActorPool(start_actor, first, config.round_timeout, at_once)
-    pool.start()
-    try:
-        with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:
-            clients = SimulatedClients(
-                simulation.client,
-                SharedParts(shared, files_read(config)),
-                ledger,
-                KeptStates(simulation.folder / FOLDER),
-                held_out,
-            )
-            prepare = _Preparation(simulation, pool, start_actor, train)
-            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
-    finally:
-        pool.close()
+    actors = kept.for_run(config, SharedData.of(by_unit(train, config), parts), train.form)
+    with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:
+        clients = SimulatedClients(
+            simulation.client,
+            SharedParts(actors.shared, files_read(config)),
+            ledger,
+            KeptStates(simulation.folder / FOLDER),
+            held_out,
+        )
+        prepare = _Preparation(simulation, actors, train)
+        yield SimulationGrid(clients, len(parts), actors.pool, prepare, simulation.on_work)
+    actors.pool.rest()
 
 
 def name_in_ledger(simulation: Simulation) -> str:
@@ -139,6 +121,96 @@ def _device(one: Share) -> str:
     return "cuda" if one.gpus else "cpu"
 
 
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """All that actors are made with, besides the records. form: of a record. code: digest of the user's own.
+
+    clients_per_gpu: may change the share of an actor, see `by_memory`.
+    """
+
+    settings: ActorSettings
+    form: Form
+    code: str
+    share: Share
+    clients_per_gpu: Any
+    timeout: float
+
+
+class Actors:
+    """The actors of a run, or of several that are made with the same, and what was measured in them.
+
+    shared: the clients' records, in Ray's store, without their features: this process trains no client.
+    """
+
+    def __init__(self, made_with: MadeWith, shared: SharedData, first: int) -> None:
+        """first: how many to start at once."""
+        self.made_with = made_with
+        self.start_actor = ActorStarter(None, made_with.settings, made_with.share)
+        self._store(shared)
+        batch = made_with.settings.physical_batch_size
+        at_once = 1 if batch == AUTO else int(batch)
+        self.pool = ActorPool(self.start_actor, first, made_with.timeout, at_once)
+        self.pool.start()
+        self._measured: dict[RoundPlan, Measured] = {}
+
+    def use(self, shared: SharedData) -> None:
+        """Train clients of these records from now on; nothing is sent if they are those of before."""
+        if not shared.holds_the_same(self.shared):
+            self._store(shared)
+            self.pool.call_first(lambda handle: handle.use.remote(self.start_actor.stored))
+
+    def measure(self, plan: RoundPlan) -> Measured:
+        """What an actor measured of a client's step: once for all plans whose passes are the same."""
+        noisy = float(plan.noise_multiplier > 0)
+        kind = replace(
+            plan, run="", origin="", server_round=0, steps=1, learning_rate=1.0, noise_multiplier=noisy
+        )
+        if kind not in self._measured:
+            self._measured[kind] = self.pool.measure(plan)
+        return self._measured[kind]
+
+    def _store(self, shared: SharedData) -> None:
+        self.start_actor.stored = ray.put(shared.with_inputs())
+        self.shared = replace(ray.get(self.start_actor.stored), inputs=None)
+
+
+class KeptActors:
+    """Keeps the actors of the last run for the next one, if that needs such; a run at a time."""
+
+    def __init__(self) -> None:
+        self._actors: Actors | None = None
+
+    def for_run(self, config: RunConfig, shared: SharedData, form: Form) -> Actors:
+        """Actors for this run: those of the last one only if they were made with the same."""
+        there = nodes()
+        one = share(config, there)
+        settings = ActorSettings(
+            task=TaskSettings(**config.of_task()),
+            device=_device(one),
+            threads=one.threads,
+            physical_batch_size=config.physical_batch_size,
+            memory_mib=config.memory_mib,
+            given=given_task(config.task),
+        )
+        code = code_identity(task_of(config))
+        made_with = MadeWith(settings, form, code, one, config.clients_per_gpu, config.round_timeout)
+        last = self._actors
+        if last and last.made_with == made_with and not last.pool.ran_short:
+            last.use(shared)
+            return last
+        self.close()
+        # a GPU has room for few contexts besides what steps need: one actor measures before others start
+        first = 1 if one.gpus else min(places(one, there), config.fit_clients)
+        self._actors = Actors(made_with, shared, first)
+        return self._actors
+
+    def close(self) -> None:
+        """Stop the actors."""
+        if self._actors:
+            self._actors.pool.close()
+        self._actors = None
+
+
 class ActorStarter:
     """Starts actors. stored: reference to the data. share: of a machine, for those that start from now on.
 
@@ -147,13 +219,13 @@ class ActorStarter:
     """
 
     def __init__(self, stored: Any, settings: ActorSettings, share: Share) -> None:
-        self._stored, self._settings, self.share = stored, settings, share
+        self.stored, self._settings, self.share = stored, settings, share
 
     def __call__(self) -> Any:
         """A handle of a new actor."""
         resources = {"num_cpus": self.share.cpus, "num_gpus": self.share.gpus}
         remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
-        return remote.remote(self._stored, self._settings)
+        return remote.remote(self.stored, self._settings)
 
 
 class _Preparation:
@@ -162,19 +234,17 @@ class _Preparation:
     The number of actors is determined for each round, because machines may have come or gone.
     """
 
-    def __init__(
-        self, simulation: Simulation, pool: ActorPool, starter: ActorStarter, like: TensorData
-    ) -> None:
-        self._simulation, self._pool, self._starter = simulation, pool, starter
+    def __init__(self, simulation: Simulation, actors: Actors, like: TensorData) -> None:
+        self._simulation, self._actors = simulation, actors
         self._task = task_of(simulation.config)
         self._task.form = like.form
         self._models: dict[str, tuple[RoundModel, Measured]] = {}
-        self._actors = 0
+        self._number = 0
 
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
             arrays = specs(state_arrays(new_model(self._task)))
-            measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan))
+            measured = _kept(self._simulation.folder / SHAPES, plan.model, self._actors.measure(plan))
             self._use(measured)
             model = RoundModel(arrays, measured.kernels)
             self._models[plan.model] = model, measured
@@ -183,7 +253,7 @@ class _Preparation:
         return model
 
     def _use(self, measured: Measured) -> None:
-        self._pool.at_once = measured.at_once
+        self._actors.pool.at_once = measured.at_once
         logger.info(
             "a training process takes %.0f MiB; at most %d examples at once",
             (measured.process_bytes + measured.step_bytes) / 2**20,
@@ -191,13 +261,13 @@ class _Preparation:
         )
 
     def _resize(self, measured: Measured) -> None:
-        config = self._simulation.config
-        self._starter.share = by_memory(config, self._starter.share, measured)
-        actors = fitting(config, self._starter.share, nodes(), measured)
-        if actors != self._actors:
-            logger.info("%d training processes", actors)
-        self._actors = actors
-        self._pool.resize(actors)
+        config, start_actor = self._simulation.config, self._actors.start_actor
+        start_actor.share = by_memory(config, start_actor.share, measured)
+        number = fitting(config, start_actor.share, nodes(), measured)
+        if number != self._number:
+            logger.info("%d training processes", number)
+        self._number = number
+        self._actors.pool.resize(number)
 
 
 def _kept(path: Path, model: str, measured: Measured) -> Measured:

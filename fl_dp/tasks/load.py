@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -47,15 +48,16 @@ def task_of(settings: TaskSettings) -> Task:
     TaskNameError for a name that does not exist, or a file with no task, or with several and none named;
     TaskError for a file that cannot be imported. Neither text leaves a client.
     """
-    return _task(TaskSettings(**settings.of_task()))
+    return _task(**settings.of_task())
 
 
 class OwnModelTask(Task):
     """All is built in except the model, which is the user's own code."""
 
 
-@lru_cache(maxsize=8)
-def _task(settings: TaskSettings) -> Task:
+@lru_cache(maxsize=8)  # by plain values: to check settings takes longer than all else here
+def _task(**of_task: Any) -> Task:
+    settings = TaskSettings(**of_task)
     if settings.task:
         kind = task_class(settings.task)
     else:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fl_dp.records import RoundPlan
 from fl_dp.simulation import session
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.cluster import runtime as ray_runtime
-from fl_dp.simulation.session import Simulation, simulated_grid
+from fl_dp.simulation.session import KeptActors, Simulation, simulated_grid
 from fl_dp.simulation.work import Measured
 
 pytestmark = [
@@ -63,7 +64,7 @@ def run(folder: Path, secret: bytes, on_work: Callable[[Any], None]) -> list[dic
     (clients / "secret").write_bytes(secret)
     simulation = Simulation(CONFIG, client_config(CONFIG, 0, clients), clients, on_work)
     reports: list[dict[str, Any]] = []
-    with simulated_grid(simulation) as grid:
+    with closing(KeptActors()) as kept, simulated_grid(simulation, kept) as grid:
         run_federation(
             grid, CONFIG.to_flat(), "run", folder / "out", on_round=lambda one: reports.append(one.to_dict())
         )

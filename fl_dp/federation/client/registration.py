@@ -136,18 +136,20 @@ def public_name(config: ClientConfig) -> str:
     """
     if config.data_name:
         return config.data_name.replace(CLIENT, config.client)
-    return _name_of_all(config).replace(config.data, config.data.partition(":")[0])
+    return public_kind(config)
 
 
 def public_kind(config: ClientConfig) -> str:
     """The kind of data, whatever name their operator gave them."""
-    return public_name(replace(config, data_name=""))
+    return _kind_of_all(config).replace(config.data, config.data.partition(":")[0])
 
 
 def _name_of_all(config: ClientConfig) -> str:
-    if config.data_name or not config.task:
-        return config.data_name or config.data
-    if not reads_own_data(config.task):
+    return config.data_name or _kind_of_all(config)
+
+
+def _kind_of_all(config: ClientConfig) -> str:
+    if not config.task or not reads_own_data(config.task):
         return config.data
     unsaid = config.data == ClientConfig.data  # the default, which the task may ignore
     return f"records of {task_class(config.task).__name__}" + ("" if unsaid else f" in {config.data}")

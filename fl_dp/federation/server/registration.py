@@ -221,7 +221,6 @@ class Registration:
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
         node = question.node
-        passing = any(client.node_id == node for client in self.clients.values())
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
@@ -229,6 +228,7 @@ class Registration:
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
+            passing = any(client.node_id == node for client in self.clients.values())
             self._refuse(node, one_line(str(error)), passing=passing, site=question.site)
         else:
             self._refused.pop(node, None)

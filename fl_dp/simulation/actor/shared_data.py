@@ -37,7 +37,7 @@ class SharedData:
 
     @classmethod
     def of(cls, examples: Examples, parts: Sequence[NDArray[np.int64]]) -> Self:
-        """The records of `examples` in the order of `parts`, which hold the records' indices."""
+        """The records of `examples` in the order of `parts`, which hold the records' indices; no inputs."""
         persons = examples if isinstance(examples, PersonData) else None
         data = persons.records if persons else examples
         assert isinstance(data, TensorData)
@@ -46,8 +46,6 @@ class SharedData:
         raw = tuple(data.raw[i] for i in order) if data.raw else ()
         x, y = data.x.numpy()[order], data.y.numpy()[order]
         made = cls(x, y, bounds, data.classes, data.vocabulary, raw, features=data.features)
-        if data.features is not None:
-            made = replace(made, inputs=data.features.of(torch.from_numpy(x)).numpy())
         if persons is None:
             return made
         groups = tuple(data.groups[i] for i in order)
@@ -56,6 +54,20 @@ class SharedData:
     def __len__(self) -> int:
         """Number of parts."""
         return len(self.bounds) - 1
+
+    def with_inputs(self) -> Self:
+        """The same, with the features computed if there are any."""
+        if self.features is None:
+            return self
+        return replace(self, inputs=self.features.of(torch.from_numpy(self.x)).numpy())
+
+    def holds_the_same(self, other: Self) -> bool:
+        """Whether both hold the same records in the same parts, to the bit; `inputs` follow from them."""
+        arrays = ((self.x, other.x), (self.y, other.y), (self.bounds, other.bounds))
+        alone = {"x": None, "y": None, "bounds": None, "inputs": None}
+        return replace(self, **alone) == replace(other, **alone) and all(
+            one.dtype == two.dtype and np.array_equal(_bits(one), _bits(two)) for one, two in arrays
+        )
 
 
 class SharedParts:
@@ -94,6 +106,11 @@ class SharedParts:
         return records.with_features(
             shared.features, None if self._inputs is None else self._inputs[start:end]
         )
+
+
+def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    """The array's numbers as integers: NaN equals NaN, and -0 does not equal 0."""
+    return array.view(f"u{array.dtype.itemsize}")
 
 
 def read_only(array: NDArray[Any]) -> torch.Tensor:

@@ -80,6 +80,10 @@ class TrainingActor:
         self._sum: dict[str, Tensor] = {}  # of this chunk's updates
         self._kept = b""  # the state after the client that was trained last
 
+    def use(self, shared: SharedData) -> None:
+        """Train clients of these data from now on; they have the form of those before."""
+        self._parts = SharedParts(shared)
+
     def ready(self) -> None:
         """Return once the process has its model; only later time counts as a client's."""
         self._have_model()
@@ -132,11 +136,9 @@ class TrainingActor:
         if number != self._number:
             raise RuntimeError(f"items of round {number} for a process in round {self._number}")
         self._at_once = min(at_once, self._fits)
-        self._sum = {}
         done = [self._try(item) for item in items]
-        return ChunkDone(
-            done, self._at_once, {name: total.cpu().numpy() for name, total in self._sum.items()}
-        )
+        total, self._sum, self._kept = self._sum, {}, b""
+        return ChunkDone(done, self._at_once, {name: one.cpu().numpy() for name, one in total.items()})
 
     def _prepare(self) -> None:
         """Build the model, if missing, and load this round's weights."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 from fl_dp.clean_text import one_line
@@ -79,9 +80,7 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         return
     if address:
         check_cluster(address)
-    name, value = MEMORY_SETTINGS
-    settings = {**SETTINGS, name: os.environ.get(name, value)}
-    with _environment(settings), output_in_the_log(), _started(address, scratch, cpus):
+    with output_in_the_log(), _started(address, scratch, cpus):
         yield
 
 
@@ -106,6 +105,17 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
+    name, value = MEMORY_SETTINGS
+    with _environment({**SETTINGS, name: os.environ.get(name, value)}):
+        ray = _init(address, scratch, cpus)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _init(address: str, scratch: Path, cpus: int) -> ModuleType:
+    """Start Ray, or join a cluster; returns the module."""
     import ray  # late: Ray reads its settings when it is imported
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}
@@ -124,10 +134,7 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         raise ConfigError(
             f"--ray-address {address}: this process cannot join the Ray cluster: {words}"
         ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    return ray
 
 
 @contextmanager

@@ -92,7 +92,9 @@ def _check_test_data(
     kind: type, test_data: Records | None, settings: Mapping[str, Any], base: RunConfig, *, needed: bool
 ) -> None:
     """needed: the data have no test records of their own."""
-    if test_data is None and needed and settings.get("evaluate", base.evaluate) == "server":
+    evaluates = settings.get("evaluate", base.evaluate) == "server"
+    evaluates &= not settings.get("personal", base.personal)
+    if test_data is None and needed and evaluates:
         raise ConfigError('test_data: the server has no test records; give them, or set evaluate = "off".')
     if kind is TensorData:
         return

@@ -21,6 +21,8 @@ from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import RoundReport, of_one_class, strict_json
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.simulation.local_figures import LocalFigure, LocalFigures
+from fl_dp.simulation.local_figures import read as read_figures
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.task import Task
 from fl_dp.training.kept import OWN, read_state
@@ -136,6 +138,30 @@ class Result:
         """One row per client, as `rounds`: epsilon spent of its budget, at its delta, by its accountant."""
         clients = self.summary.get("clients", {})
         return _table([{"client": name, **budget} for name, budget in clients.items()])
+
+    @cached_property
+    def local(self) -> Any:
+        """One row per measured client, as `rounds`: how its model does on its own held-out records.
+
+        ConfigError if the run has no local figures.
+        """
+        return _table(
+            [{"client": one.client, "records": one.records, **one.metrics} for one in self._local.clients]
+        )
+
+    @property
+    def local_figures(self) -> Mapping[str, LocalFigure]:
+        """By metric, over the clients of `local`: mean, spread and the mean of the worst tenth.
+
+        They are not noised, and no epsilon covers the held-out records: keep them to yourself unless the data
+        are public. Left out are clients that hold no record out and, where clients have models of their own,
+        those that never trained. ConfigError if the run has none.
+        """
+        return self._local.figures
+
+    @cached_property
+    def _local(self) -> LocalFigures:
+        return read_figures(RunFolder(self.folder))
 
     @cached_property
     def description(self) -> ModelDescription:

@@ -30,6 +30,7 @@ def simulate(
     ledger: str | Path | None = None,
     ray_address: str = "",
     quiet: bool = False,
+    local_figures: bool | None = None,
     **settings: Any,
 ) -> Result:
     """Simulate a federation in Ray, as `./run.sh --simulate` does, and return its result.
@@ -48,6 +49,9 @@ def simulate(
             its own. For private data, name a permanent one.
         ray_address: Of a Ray cluster; empty: this machine alone.
         quiet: Print nothing, and draw no bar.
+        local_figures: Measure each client's model on the records that it holds out by `test`, see
+            `Result.local_figures`. These figures are not noised, and no epsilon covers these records. None:
+            if the data are public, or declared so by `public_data`.
         settings: Any key of the run config, with `_` for `-`.
 
     Returns:
@@ -83,6 +87,7 @@ def simulate(
             tell=tell,
             quiet=quiet,
             claimed=folders.append,
+            local_figures=local_figures,
         )
     return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
 

@@ -107,7 +107,7 @@ class RunSettings(TaskSettings):
     evaluate: str = setting(
         "server",
         _SERVER,
-        "off: the server has no test data",
+        "off: the server has no test data; with personal it measures nothing",
         choices=EVALUATE,
     )
     site_metrics: bool = setting(

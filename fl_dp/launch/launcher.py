@@ -45,6 +45,7 @@ def launch(
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
     one_run_ledger: bool = False,
+    local_figures: bool | None = None,
 ) -> ExitCode:
     """Check everything, start the run, watch it, and stop everything; FlDpError if it fails.
 
@@ -53,7 +54,7 @@ def launch(
     `ledger_place`. one_run_ledger: use one below `out`, whatever the data. ray_address: of a Ray cluster;
     empty if this machine alone simulates. tell: reports progress.
     quiet: a simulation shows no table. claimed: called with the run's folder once everything is
-    checked.
+    checked. local_figures: of a simulation, see `local_figures.wanted`.
     """
     tell.doing(CHECKING)
     request = request.simulated(engine)
@@ -65,6 +66,11 @@ def launch(
 
         checked = preflight.preflight(request.config, clients=True, doing=tell.doing)
         config = checked.config
+        figures = False
+        if engine is not None:
+            from fl_dp.simulation.local_figures import wanted  # PyTorch, too
+
+            figures = wanted(config, local_figures)
         if alone:
             from fl_dp.launch.ray_simulation import check_room  # it imports Ray
 
@@ -85,7 +91,7 @@ def launch(
             for line in (*request.notes, *checked.notes, first, place.line(folder)):
                 tell.say(in_lines(line))
             ledgers = place.within(folder)
-            start = Launch(engine, ledgers, ray_address, place.one_run)
+            start = Launch(engine, ledgers, ray_address, place.one_run, figures)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 

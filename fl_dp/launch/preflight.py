@@ -150,7 +150,7 @@ def check_server(config: RunConfig) -> None:
     test = evaluation_records(config, task)
     if task.known_form is not None:
         task.check_loss()
-    if config.evaluate == "server":
+    if config.server_evaluates:
         check_metrics(task, config.metric_names, test)
     try:
         model = new_model(task)

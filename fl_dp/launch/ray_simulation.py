@@ -7,8 +7,9 @@ from dataclasses import asdict
 import torch
 from flwr.supercore.task_identity import TaskIdentity
 
+from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ExitCode
+from fl_dp.errors import ExitCode, FlDpError
 from fl_dp.federation.client.payment import CLIENTS_LOGGER
 from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.wire.arrays import NDArray
@@ -24,6 +25,8 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
 from fl_dp.reporting.tracking import tracking
+from fl_dp.reporting.wording import in_lines
+from fl_dp.simulation import local_figures
 from fl_dp.simulation.cluster.resources import Node, share
 from fl_dp.simulation.session import KeptActors, Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
@@ -97,7 +100,25 @@ def simulate(
     if end.completed:
         forget_run(folder.clients, config)
     with tell.aside():
-        return conclude(end, folder, tell.say, quiet=quiet, causes=causes.words)
+        code = conclude(end, folder, tell.say, quiet=quiet, causes=causes.words)
+    if start.local_figures:
+        _measure_locally(config, client, folder, tell)
+    return code
+
+
+def _measure_locally(
+    config: RunConfig, client: ClientConfig, folder: RunFolder, tell: ProgressReporter
+) -> None:
+    """The run is over: what fails here does not undo it."""
+    tell.doing("measuring each client's model on its held-out records")
+    try:
+        found = local_figures.measure(config, client, folder)
+    except FlDpError as error:
+        tell.say(f"no local figures: {error}")
+        return
+    local_figures.write(found, folder)
+    for line in local_figures.words(found, config):
+        tell.say(in_lines(line))
 
 
 def _noting(folder: RunFolder, tell: ProgressReporter) -> Callable[[RoundWork], None]:

@@ -20,7 +20,7 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import RunState
 
-_FLAGS = (ONE_RUN_LEDGER,)  # named as the fields of `Launch`
+_FLAGS = (ONE_RUN_LEDGER, "local-figures")  # named as the fields of `Launch`
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,15 @@ class Launch:
 
     engine: what simulates the clients; None if each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty if this machine alone simulates.
-    one_run_ledger: whether the ledger was made for this run alone.
+    one_run_ledger: whether the ledger was made for this run alone. local_figures: whether a simulation
+    measures each client's model on its held-out records.
     """
 
     engine: Engine | None
     ledgers: Path
     ray_address: str
     one_run_ledger: bool = False
+    local_figures: bool = False
 
     def write(self, folder: RunFolder) -> None:
         """Write launch.toml. A path of ledgers inside the run's folder is relative, because folders move."""

@@ -43,6 +43,7 @@ class RunFolder:
     summary = _Inside("summary.json")
     description = _Inside("model.json")  # what the model is, `tasks.description`
     statements = _Inside("statements.json")  # what sites stated of their ledgers, after the summary
+    local = _Inside("local.json")  # of a simulation: each client's model on its own records, not noised
     report = _Inside("report.html")  # the page for people
     approval = _Inside("approval.toml")  # what people add to the page
     clients = _Inside("clients")

@@ -118,7 +118,7 @@ def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
     models = (
         named(private=private) for named in (folder.model, folder.last_model) for private in (True, False)
     )
-    return folder.summary, folder.description, folder.statements, folder.report, *models
+    return folder.summary, folder.description, folder.statements, folder.local, folder.report, *models
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:

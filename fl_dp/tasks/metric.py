@@ -31,6 +31,7 @@ class Metric:
     each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
     reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
     within: for a SUBGROUP of examples of two classes, its value from those of `each` and the classes.
+    smaller_is_better: as of an error; the larger ones are then the worse ones.
     """
 
     make: Callable[[Form], Any] | None
@@ -39,6 +40,7 @@ class Metric:
     each: Each | None = None
     part: str = ""
     within: Within | None = None
+    smaller_is_better: bool = False
 
 
 class OverAll:

@@ -68,7 +68,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     the config names, if they exist; the user's own model() needs none. DataError, with what to do, if test
     data are missing.
     """
-    if config.evaluate == "server":
+    if config.server_evaluates:
         found = records_of(_task_for(config, task, SERVER), "test")
         if found is None:
             raise DataError('There are no test data, which evaluate = "server" needs; set evaluate = "off".')

@@ -200,6 +200,14 @@ def test_what_is_wrong_with_a_frame_is_said_without_the_file_it_lies_in(of_each:
     assert "parquet" not in str(error.value)
 
 
+def test_with_personal_parameters_the_server_needs_no_records() -> None:
+    data = TensorData(torch.randn(3, 2), torch.arange(3) % 2, ("no", "yes"))
+    with pytest.raises(ConfigError, match="test_data"), named_data({"a": data}, None, {}, BASE):
+        pytest.fail("it was written")
+    with named_data({"a": data}, None, {"personal": "0.*"}, BASE) as named:
+        assert named["clients"] == 1
+
+
 def test_what_arrays_do_not_have_is_refused() -> None:
     data = TensorData(torch.randn(3, 2), torch.arange(3) % 2, ("no", "yes"), sites=("a", "b", "c"))
     with pytest.raises(DataError, match="sites cannot be handed over"), named_data(data, data, {}, BASE):

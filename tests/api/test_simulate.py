@@ -57,10 +57,11 @@ settings = dict(clients=2, rounds=2, expected_batch_size=32, physical_batch_size
 first = fl_dp.simulate(task=Mine, out="first", quiet=True, **settings)
 after = left()
 Mine.classes = ("red", "blue")
-second = fl_dp.simulate(task=Mine, out="second", **settings)
+second = fl_dp.simulate(task=Mine, out="second", test=0.3, local_figures=True, **settings)
 print("RESULT " + json.dumps({
     "before": before, "after": after, "status": first.status, "epsilon": first.epsilon,
     "rounds": len(first.rounds), "answers": list(first.model(torch.zeros(3, 4)).shape),
+    "local": [len(second.local), second.local_figures["accuracy"].clients],
     "classes": [first.description.classes, second.description.classes],
 }))
 """
@@ -87,6 +88,9 @@ def test_a_class_without_a_file_trains_and_nothing_is_left_behind(tmp_path):
     assert 0 < found["epsilon"] <= 3.0
     assert found["classes"] == [["no", "yes"], ["red", "blue"]]
     assert (tmp_path / "first" / "model.pt").exists()
+    assert found["local"] == [2, 2]
+    assert "NOT PRIVATE: no epsilon covers held-out records" in rest
+    assert not (tmp_path / "first" / "local.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     [("out/ledgers", True, ", for this run alone: "), ("lasting", False, ": what")],
 )
 def test_a_ledger_stays_where_it_is_and_of_one_run_if_it_was(folder, run, tmp_path, ledgers, one_run, said):
-    start = Launch("ray", tmp_path / ledgers, "", one_run_ledger=one_run)
+    start = Launch("ray", tmp_path / ledgers, "", one_run_ledger=one_run, local_figures=one_run)
     start.write(folder)
     found = " ".join(resume(folder.path)[1].split())
     assert found.startswith(f"ledger in {tmp_path / ledgers}{said}")

@@ -94,6 +94,8 @@ def test_without_test_data_the_server_says_so_or_evaluates_nothing(write, task_t
         evaluation_records(config, task_of(config))
     off = RunConfig(task=str(path), evaluate="off")
     assert evaluation_records(off, task_of(off)) is None
+    own = RunConfig(task=str(path), personal="head.*")  # the server has no trained values of all parameters
+    assert evaluation_records(own, task_of(own)) is None
     assert new_model(task_of(off)) is not None
 
 

@@ -76,8 +76,18 @@ CHOICES = {
     # For labels, each 0 or 1, the mean over the labels. 0 if nothing was found and nothing was there.
     "f1": Metric(_f1, targets=("class", "tokens", "numbers"), prepare=_choices),
     # mean absolute and mean squared error, over all numbers
-    "mae": Metric(lambda form: OverAll(metrics.mean_absolute_error), targets=("numbers",), prepare=_columns),
-    "mse": Metric(lambda form: OverAll(metrics.mean_squared_error), targets=("numbers",), prepare=_columns),
+    "mae": Metric(
+        lambda form: OverAll(metrics.mean_absolute_error),
+        targets=("numbers",),
+        prepare=_columns,
+        smaller_is_better=True,
+    ),
+    "mse": Metric(
+        lambda form: OverAll(metrics.mean_squared_error),
+        targets=("numbers",),
+        prepare=_columns,
+        smaller_is_better=True,
+    ),
     # R2: 1 minus the squared error over that of the targets' own mean; for several numbers the mean over
     # them. Undefined for a single example, and if a number is the same for all of them.
     "r2": Metric(lambda form: OverAll(_r2), targets=("numbers",), prepare=_columns),

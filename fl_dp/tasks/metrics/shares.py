@@ -74,7 +74,9 @@ CHOICES = {
         lambda form: share_of_equals(), targets=("class", "tokens"), prepare=first_choices, each=right
     ),
     # of the next token
-    "perplexity": Metric(lambda form: OverAll(_perplexity), targets=("tokens",), prepare=_losses),
+    "perplexity": Metric(
+        lambda form: OverAll(_perplexity), targets=("tokens",), prepare=_losses, smaller_is_better=True
+    ),
     "accuracy-per-class": Metric(None, targets=("class",), each=right, part=CLASS),
     "accuracy-per-subgroup": Metric(None, targets=("class",), each=right, part=SUBGROUP),
     # share of an example's labels, each 0 or 1, for which the model's logit has the right sign
@@ -88,5 +90,7 @@ CHOICES = {
         None, targets=("class",), each=_second, part=SUBGROUP, within=_rate
     ),
     # mean absolute error, over all numbers of a subgroup's examples
-    "mae-per-subgroup": Metric(None, targets=("numbers",), each=_errors, part=SUBGROUP),
+    "mae-per-subgroup": Metric(
+        None, targets=("numbers",), each=_errors, part=SUBGROUP, smaller_is_better=True
+    ),
 }

@@ -87,7 +87,7 @@ def test_the_last_model_is_kept_unless_asked_otherwise(fakes):
     assert strategy.reports[-1].lost == ""
 
 
-@pytest.mark.parametrize("changes", [{"evaluate": "off"}, {"keep_model": "first"}])
+@pytest.mark.parametrize("changes", [{"evaluate": "off"}, {"personal": "0.*"}, {"keep_model": "first"}])
 def test_what_nothing_can_be_chosen_by_is_refused(changes):
     with pytest.raises(ConfigError, match="keep-model"):
         RunConfig(**{**BEST, **changes})

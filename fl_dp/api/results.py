@@ -1,10 +1,11 @@
 """The runs of a study as tables, and the plot and the comparison that a paper has of them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.api.result import Result
 from fl_dp.errors import ConfigError
@@ -12,13 +13,15 @@ from fl_dp.optional import require_package
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.simulation.local_figures import LocalFigure
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fl_dp.api.study import Point
 
-SEED, BUDGET, EPSILON, TOGETHER = "seed", "budget", "epsilon", "together"
+SEED, BUDGET, EPSILON, TOGETHER, LOCAL = "seed", "budget", "epsilon", "together", "local"
 _AXES = {"epsilon": BUDGET}  # a column that has another name than its setting: `epsilon` is what was spent
 
 
@@ -27,11 +30,22 @@ class Results:
     """What `fl_dp.study` returns.
 
     Attributes:
-        runs: A data frame with a row a run: what was varied, `seed`, `status`, `rounds`, the final metrics,
-            `epsilon` spent (NaN without privacy; `budget` is what was asked, if it was varied), `seconds`,
-            `folder`, and `together`, the epsilon of this run and all before it on the same records.
+        runs: A data frame with a row a run: what was varied, `seed`, `status`, `rounds`, the final metrics
+            (`local accuracy`: the mean of the clients' own figures), `epsilon` spent (NaN without privacy;
+            `budget` is what was asked, if it was varied), `seconds`, `folder`, and `together`, the epsilon of
+            this run and all before it on the same records.
         rounds: A data frame with a row a round: what was varied, `seed`, and the columns of `Result.rounds`.
         varied: Names of the columns that were varied.
+
+    Example:
+        >>> import fl_dp
+        >>> found = fl_dp.study(
+        ...     vary={"epsilon": [1, 8]}, seeds=[0, 1], out="runs/study", data="digits", rounds=1, quiet=True
+        ... )
+        >>> found.runs.shape[0], found.rounds.shape[0], found.varied
+        (4, 4, ('budget',))
+        >>> found.plot().axes[0].get_xlabel()
+        'epsilon'
     """
 
     runs: "pd.DataFrame"
@@ -40,9 +54,8 @@ class Results:
 
     def __repr__(self) -> str:
         """Means over seeds with their standard errors, and what choosing among the runs costs."""
-        numbers = [one for one in self.runs if one not in (*self.varied, SEED, TOGETHER, "rounds", "seconds")]
-        shown = self.runs[[*self.varied, *numbers]].select_dtypes(exclude="object").columns
-        table = self._over_seeds([one for one in numbers if one in shown])
+        aside = (*self.varied, SEED, TOGETHER, "rounds", "seconds")
+        table = self._over_seeds([one for one in self.runs.select_dtypes("number") if one not in aside])
         return f"{table.to_string() if len(table) else 'no run'}\n{self.cost}"
 
     @property
@@ -76,7 +89,7 @@ class Results:
         self._check_columns(x, y, by)
         figure = Figure(layout="constrained")
         axes = figure.add_subplot(xlabel=x, ylabel=y)
-        for name, rows in self.runs.groupby(by, sort=False):
+        for name, rows in self.runs.dropna(subset=[y]).groupby(by, sort=False):
             others = [one for one in self.varied if one != by]
             points = rows.groupby(others, sort=False, dropna=False) if others else rows.groupby(by)
             line = points[[x, y]].agg(["mean", _standard_error]).sort_values((x, "mean"))
@@ -135,9 +148,7 @@ def _standard_error(values: "pd.Series[float]") -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
-def results_of(
-    order: Sequence[tuple["Point", int]], found: Sequence[Result], *, one_ledger: bool
-) -> Results:
+def results_of(order: Sequence[tuple["Point", int]], found: Sequence[Result], *, one_ledger: bool) -> Results:
     """The tables of the runs `found`, of each point and seed. one_ledger: all have paid from one."""
     import pandas as pd  # late: it takes half a second
 
@@ -150,7 +161,8 @@ def results_of(
             EPSILON: run.epsilon if run.private and run.epsilon is not None else math.nan,
             "status": run.status,
             "rounds": run.summary.get("rounds", 0),
-            **{name: value for name, value in (run.summary.get("metrics") or {}).items()},
+            **run.summary.get("metrics", {}),
+            **{f"{LOCAL} {name}": one.mean for name, one in local_figures(run).items()},
             "seconds": run.summary.get("seconds"),
             TOGETHER: so_far,
             "folder": str(run.folder),
@@ -160,6 +172,11 @@ def results_of(
     return Results(
         pd.DataFrame(rows), pd.concat(rounds, ignore_index=True) if rounds else pd.DataFrame(), tuple(varied)
     )
+
+
+def local_figures(run: Result) -> Mapping[str, LocalFigure]:
+    """By metric; none if the run has none."""
+    return run.local_figures if RunFolder(run.folder).local.exists() else {}
 
 
 def of_ledger(found: Sequence[Result]) -> Iterator[float]:
@@ -178,11 +195,11 @@ def composed(found: Sequence[Result]) -> Iterator[float]:
     for run in found:
         if run.private and run.summary.get("clients"):
             delta = max(float(one.delta or 0) for one in found if one.private)
-            charges += max(own_charges(run), key=lambda own: compute_epsilon(own, delta, "pld"))
-        yield compute_epsilon(charges, delta, "pld") if charges else math.nan
+            charges += max(own_charges(run), key=lambda own: compute_epsilon(own, delta, DEFAULT_ACCOUNTANT))
+        yield compute_epsilon(charges, delta, DEFAULT_ACCOUNTANT) if charges else math.nan
 
 
-def own_charges(run: Result) -> list[list[Entry]]:
-    """What this run alone has charged each client; once for equal ones."""
+def own_charges(run: Result) -> set[tuple[Entry, ...]]:
+    """What this run alone has charged a client; each once."""
     clients = [(one.get("this_run") or one)["charges"] for one in run.summary["clients"].values()]
-    return [[Entry.from_dict(charge) for charge in one] for n, one in enumerate(clients) if one not in clients[:n]]
+    return {tuple(Entry.from_dict(charge) for charge in one) for one in clients}

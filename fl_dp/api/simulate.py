@@ -12,7 +12,7 @@ from fl_dp.launch.check import CheckResult, check_run
 from fl_dp.launch.defaults import check_open
 from fl_dp.launch.defaults.proposal import Proposal, propose
 from fl_dp.launch.launcher import launch
-from fl_dp.launch.progress_reporter import reporting_progress
+from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest, read_config, request_of
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.load import give
@@ -72,23 +72,45 @@ def simulate(
         >>> 0 < result.epsilon <= 3
         True
     """
-    base, folders = as_config(config), list[RunFolder]()
+    base = as_config(config)
     with (
         named_data(data, test_data, settings, base) as named,
-        reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell,
+        reporting_progress(nothing if quiet else _print, quiet=quiet) as tell,
     ):
-        request = asked(base, task, named)
-        launch(
-            request,
-            engine="ray",
+        return simulated(
+            asked(base, task, named),
+            tell,
             out=None if out is None else Path(out).expanduser(),
             ledger=None if ledger is None else Path(ledger).expanduser(),
             ray_address=ray_address,
-            tell=tell,
             quiet=quiet,
-            claimed=folders.append,
             local_figures=local_figures,
         )
+
+
+def simulated(
+    request: RunRequest,
+    tell: ProgressReporter,
+    *,
+    out: Path | None,
+    ledger: Path | None,
+    ray_address: str = "",
+    quiet: bool = False,
+    local_figures: bool | None = None,
+) -> Result:
+    """As `simulate`, which has the arguments, for a validated request."""
+    folders = list[RunFolder]()
+    launch(
+        request,
+        engine="ray",
+        out=out,
+        ledger=ledger,
+        ray_address=ray_address,
+        tell=tell,
+        quiet=quiet,
+        claimed=folders.append,
+        local_figures=local_figures,
+    )
     return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
 
 
@@ -110,7 +132,7 @@ def as_config(config: str | Path | RunConfig | None) -> RunConfig:
     return read_config(Path(config).expanduser())
 
 
-def _nothing(text: str) -> None:
+def nothing(text: str) -> None:
     """Print nothing."""
 
 

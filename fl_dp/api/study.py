@@ -2,9 +2,9 @@
 
 import hashlib
 import itertools
-import math
 import re
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,9 @@ from typing import Any
 
 from fl_dp.api.given import Data, Records, named_data
 from fl_dp.api.result import Result, load_run
-from fl_dp.api.results import Results, results_of
-from fl_dp.api.session import session
-from fl_dp.api.simulate import as_config, asked, simulate
-from fl_dp.config.run import PATHS, RunConfig
+from fl_dp.api.results import LOCAL, Results, local_figures, results_of
+from fl_dp.api.simulate import as_config, asked, nothing, simulated
+from fl_dp.config.run import MAY_CHANGE, PATHS, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.client.registration import is_public
@@ -26,17 +25,21 @@ from fl_dp.launch.launcher import resume
 from fl_dp.launch.progress_reporter import reporting_progress
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.resumption import Launch
+from fl_dp.launch.session import session
 from fl_dp.optional import require_package
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.page.read import without_place
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.wording import some
+from fl_dp.reporting.wording import rough_duration, some
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.task import Task
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 ENGINE: Engine = "ray"
-_ELSEWHERE = {*PATHS, "out", "data"}  # may lie in another folder now
+_SHOWN = 3  # metrics in the line of a run
+_ELSEWHERE = {*PATHS, *MAY_CHANGE, "out", "data"}  # places, and what changes no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +104,16 @@ def study(
         True
     """
     require_package("pandas", "study()")
-    base, given = as_config(config), isinstance(task, type)
+    base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
     with named_data(data, test_data, settings, base) as named, session():
-        in_memory = named.get("data") if not (data is None or isinstance(data, str)) else None
-        runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, given or bool(in_memory))
+        records = "" if data is None or isinstance(data, str) else str(named["data"])
+        in_memory = bool(records) or isinstance(task, type)
+        runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)
         order = [(point, seed) for seed in seeds for point in points_of(vary)]
         runs.check(order)
-        runs.check_records(in_memory)
+        if records:
+            runs.check_records(Path(records.partition(":")[2]).parent)
         found = list(runs.all(order))
     return results_of(order, found, one_ledger=place is not None)
 
@@ -154,6 +159,8 @@ class _Runs:
 
     def check(self, order: Sequence[tuple[Point, int]]) -> None:
         """ConfigError with every mistake of every setting, each said once with the settings that have it."""
+        if not order or len({_folder_name(*one) for one in order}) < len(order):
+            raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
         found: dict[str, list[str]] = {}
         for point, seed in order:
             for problem in self._problems(point, seed) if seed == order[0][1] else ():
@@ -173,12 +180,10 @@ class _Runs:
         except FlDpError as error:
             return [str(error)]
 
-    def check_records(self, name: str | None) -> None:
-        """ConfigError if the folder's runs are of other records in memory than these; None: of a file."""
-        if name is None:
-            return
+    def check_records(self, folder: Path) -> None:
+        """ConfigError if the study's runs are of other records in memory than those written to `folder`."""
         digest = hashlib.sha256()
-        for file in sorted(Path(name.partition(":")[2]).parent.iterdir()):
+        for file in sorted(folder.iterdir()):
             digest.update(file.name.encode() + file.read_bytes())
         kept = self.out / "records.sha256"
         if kept.exists() and kept.read_text() != digest.hexdigest():
@@ -191,13 +196,19 @@ class _Runs:
         took: list[float] = []
         for number, (point, seed) in enumerate(order, 1):
             folder, request = self.out / _folder_name(point, seed), self.request(point, seed)
-            done = self._done(folder, request)
-            if done is None:
-                self._say(f"run {number} of {len(order)}: {point}, seed = {seed}{_left(took, len(order) - number + 1)}")
+            result = self._done(folder, request)
+            if result is None:
+                where = f"run {number} of {len(order)}: {point}, seed = {seed}"
+                self._say(f"{where}{_left(took, len(order) - number + 1)}")
                 started = time.monotonic()
-                done = self._run(folder, point, seed)
+                try:
+                    result = self._run(folder, request)
+                except KeyboardInterrupt:
+                    self._say(f"stopped in {where}; the same call goes on from there")
+                    raise
                 took.append(time.monotonic() - started)
-            yield done
+                self._say(f"  {_in_words(result)}")
+            yield result
 
     def _done(self, folder: Path, request: RunRequest) -> Result | None:
         """The finished run in the folder; None if there is none. ConfigError if it is another run."""
@@ -218,25 +229,28 @@ class _Runs:
             raise ConfigError(f"{folder}: was paid for from {paid_from}; all runs pay from one ledger.")
         return result if result.status not in ("", "failed") else None
 
-    def _run(self, folder: Path, point: Point, seed: int) -> Result:
-        if RunFolder(folder).launch.exists() and not self.in_memory:
-            with reporting_progress(self._say, quiet=self.quiet) as tell:
-                resume(folder, ray_address=None, tell=tell)
-            return load_run(folder, task=self.task or None)
-        if folder.exists():  # nobody can resume it
+    def _run(self, folder: Path, request: RunRequest) -> Result:
+        begun = RunFolder(folder).launch.exists()
+        if begun and self.in_memory:  # nobody can resume it
             folder.rename(folder.with_name(f"{folder.name},stopped-{time.time_ns()}"))
-        return simulate(
-            self.base,
-            task=self.task,
-            out=folder,
-            ledger=self.ledger,
-            quiet=self.quiet,
-            **{**self.named, **point.settings, "seed": seed},
-        )
+        quiet = self.quiet or not sys.stderr.isatty()
+        with reporting_progress(nothing, quiet=quiet) as tell:  # a bar alone: a study has many runs
+            if not begun or self.in_memory:
+                return simulated(request, tell, out=folder, ledger=self.ledger, quiet=True)
+            resume(folder, ray_address=None, tell=tell)
+        return load_run(folder, task=request.config.task or None, model=request.config.model)
 
     def _say(self, words: str) -> None:
         if not self.quiet:
             print(words, flush=True)
+
+
+def _in_words(result: Result) -> str:
+    spent = f"epsilon {rounded_up(result.epsilon)}" if result.private else NOT_PRIVATE
+    own = {f"{LOCAL} {name}": one.mean for name, one in local_figures(result).items()}
+    metrics = {**result.summary.get("metrics", {}), **own}
+    said = [f"{name} {value:.4g}" for name, value in metrics.items() if value is not None]
+    return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
 
 
 def _folder_name(point: Point, seed: int) -> str:
@@ -246,4 +260,4 @@ def _folder_name(point: Point, seed: int) -> str:
 
 def _left(took: Sequence[float], runs: int) -> str:
     """How long these runs take, if they are like the others."""
-    return f"; about {math.ceil(statistics.mean(took) * runs / 60)} min left" if took else ""
+    return f"; {rough_duration(statistics.median(took) * runs)} left" if took else ""

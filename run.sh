@@ -10,4 +10,4 @@ if [[ -n "${FL_DP_PYTHON:-}" ]]; then
 else
     "$root/scripts/setup.sh"
 fi
-exec "$python" -P -m fl_dp.cli "$@"
+exec "$python" -P -m fl_dp.cli.run "$@"

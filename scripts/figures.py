@@ -20,7 +20,7 @@ def run() -> str:
     """What `./run.sh` prints, with RUN as the name of its folder."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "fl_dp.cli", "--out", RUN],
+            [sys.executable, "-P", "-m", "fl_dp", "run", "--out", RUN],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,

@@ -115,7 +115,7 @@ def ours(**settings: str | int) -> Callable[[str, Place], Command]:
         values = {**_run_config(name, place), "device": "cpu", **settings}
         config.write_text(tomli_w.dumps(values), encoding="utf-8")
         arguments = ("--simulate", "--config", str(config), "--out", str(out))
-        command = [sys.executable, "-P", "-m", "fl_dp.cli", *arguments]
+        command = [sys.executable, "-P", "-m", "fl_dp", "run", *arguments]
         return Command(command, out, place.rounds, {"PYTHONPATH": _python_path()})
 
     return command

@@ -191,7 +191,7 @@ def one_fault(chance: random.Random, server: Server, clients: Sequence[Client], 
 def verified(server: Server, clients: Sequence[Client]) -> bool:
     """What `fl-dp verify` says of the run's folder and the ledgers."""
     ledgers = [word for client in clients for word in ("--ledger", str(client.disk.folder))]
-    command = [sys.executable, "-P", "-m", "fl_dp.cli.main", "verify", str(server.out), *ledgers]
+    command = [sys.executable, "-P", "-m", "fl_dp", "verify", str(server.out), *ledgers]
     told = subprocess.run(command, check=False, capture_output=True, text=True)
     say(f"fl-dp verify: exit code {told.returncode}")
     if told.returncode:

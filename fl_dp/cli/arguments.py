@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from fl_dp.config.also_called import option_called, setting_called
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.run import RunConfig
@@ -149,25 +150,46 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
         )
     values: dict[str, Scalar] = {}
     mistakes: list[Mistake] = []
-    for argument, text in zip(ARGUMENTS, texts, strict=False):
+    for argument, text, following in zip(ARGUMENTS, texts, (*texts[1:], ""), strict=False):
         if text.startswith("--"):
-            raise ConfigError(f"{text}: no such option; {_option_near(text)}")
+            raise ConfigError(f"{text}: no such option; {_option_near(text, following)}")
         try:
             values[argument.key] = argument.read(text)
         except ValueError:
-            words = f"{argument.name} ({argument.key}) = {text!r}: expected {argument.expected}."
-            mistakes.append(Mistake(argument.key, words))
+            words = f"{argument.name} ({argument.key}) = {text!r}: expected {argument.expected}"
+            mistakes.append(Mistake(argument.key, words + _word_near(text)))
     if mistakes:
         raise SettingsError(mistakes)
     return values
 
 
-def _option_near(text: str) -> str:
-    """What to say about an option that the command does not have."""
-    context = click.get_current_context(silent=True)
-    known = [] if context is None else [one for each in context.command.params for one in each.opts]
-    near = difflib.get_close_matches(text.partition("=")[0], known, n=1)
+def _option_near(text: str, following: str) -> str:
+    """What to say about an unknown option. following: the next word, perhaps its value."""
+    word, equals, value = text[2:].partition("=")
+    value = value if equals else "" if following.startswith("--") else following
+    key, template = setting_called(word)
+    if not key and word.replace("_", "-") in RunConfig().to_flat():
+        key = word.replace("_", "-")
+    if key:
+        return f"write --set {key}={template.format(value or 'VALUE')}"
+    if option := option_called(word):
+        return f"did you mean {option}?"
+    near = difflib.get_close_matches(f"--{word}", _options(), n=1)
     return f"did you mean {near[0]}?" if near else "see --help."
+
+
+def _options() -> list[str]:
+    context = click.get_current_context(silent=True)
+    return [] if context is None else [one for each in context.command.params for one in each.opts]
+
+
+def _word_near(text: str) -> str:
+    """What to say about a word that is no argument, if it is something else."""
+    if f"--{text}" in _options():
+        return f"; did you mean --{text}?"
+    if text.endswith(".toml"):
+        return f"; for a config write --config {text}"
+    return f"; for a setting write --set {text}" if "=" in text else "."
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from fl_dp.cli.common import APP_OPTIONS, run_command, say
+from fl_dp.config.also_called import COMMANDS
 
 
 class Row(NamedTuple):
@@ -97,6 +98,12 @@ class BySection(TyperGroup):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """As click, except that a KeyError of the import is raised: it does not mean that there is none."""
         return self.commands[name] if name in list(self.commands) else None
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        """As click, which suggests commands that are spelled alike; also those of other names."""
+        if meant := COMMANDS.get(args[0]):
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?")
+        return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for section, rows in SECTIONS.items():

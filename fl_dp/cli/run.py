@@ -1,5 +1,6 @@
 """`fl-dp run`, which `run.sh` calls as well: one federation on this machine."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,16 @@ import typer
 from click.core import ParameterSource
 
 from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, command, say, with_track
+from fl_dp.cli.common import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    SetOption,
+    TrackOption,
+    command,
+    run_command,
+    say,
+    with_track,
+)
 from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
 from fl_dp.launch import launcher
@@ -101,3 +111,7 @@ def run(
             tell=tell,
             one_run_ledger=one_run_ledger,
         )
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(run, sys.argv[1:], prog="run.sh"))

@@ -98,7 +98,7 @@ def require_own_accountant(name: str) -> None:
         return
     if name in ACCOUNTANTS.names():
         raise ConfigError(
-            f"accountant = {name!r}: it comes from another package, so it can be used for planning (fl-dp "
-            f"budget --accountant {name}) but not for a budget; choose one of {', '.join(own)}."
+            f"accountant = {name!r}: it comes from another package, so it may hold no budget; choose one of "
+            f"{', '.join(own)}."
         )
     raise ConfigError(f"accountant = {name!r}: {one_of(name, own)}")

@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from fl_dp.choices import Choices, nearest, one_of
+from fl_dp.config.also_called import option_called, setting_called
 from fl_dp.config.setting import About, Accepted, abouts_of, accepted_by
 from fl_dp.errors import ConfigError
 
@@ -47,19 +48,6 @@ def _in_lines(sentences: Sequence[str]) -> str:
     return "\n  ".join((f"{len(sentences)} mistakes:", *sentences))
 
 
-# What other projects call a key, where the letters are too few, or others.
-_ALSO_CALLED = {
-    "lr": "learning-rate",
-    "epochs": "local-epochs",
-    "batch-size": "expected-batch-size",
-    "eps": "epsilon",
-    "sigma": "noise-multiplier",
-    "clip": "max-grad-norm",
-    "num-clients": "clients",
-    "num-rounds": "rounds",
-}
-
-
 def key_of(field: str) -> str:
     return field.replace("_", "-")
 
@@ -72,7 +60,7 @@ def values_in(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list
     mistakes: list[Mistake] = []
     for key, value in flat.items():
         if key not in names:
-            mistakes.append(Mistake(key, f"{key}: {_unknown(kind, key)}"))
+            mistakes.append(Mistake(key, f"{key}: {_unknown(kind, key, value)}"))
             continue
         name = names[key]
         try:
@@ -144,7 +132,7 @@ def _choice_problem(value: str, about: About) -> str:
     return ""
 
 
-def _unknown(kind: type, key: str) -> str:
+def _unknown(kind: type, key: str, value: Any) -> str:
     """The config that has this key, if another does; else the most similar key, or where all are listed.
 
     Configs name one another as "module:class", since they cannot import each other.
@@ -153,7 +141,11 @@ def _unknown(kind: type, key: str) -> str:
         if key in map(key_of, abouts_of(resolve_name(other))):
             return str(words)
     keys = [key_of(name) for name in abouts_of(kind)]
-    near = _ALSO_CALLED.get(key.lower().replace("_", "-"), "")
-    near = near if near in keys else nearest(key, keys)
+    meant, template = setting_called(key)
+    if meant in keys and template != "{}":
+        return f'unknown key; write {meant} = "{template.format(value)}".'
+    if option := option_called(key):
+        return f"unknown key; it is the option {option} of fl-dp run, and no setting."
+    near = meant if meant in keys else nearest(key, keys)
     command = getattr(kind, "LISTED_BY", "fl-dp keys")
     return f"unknown key; {f'did you mean {near}?' if near else f'{command} lists all keys.'}"

@@ -44,6 +44,12 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("2 2 2 3 64 64 1 1 inf", "MGN (max-grad-norm) = inf"),
         ("2 2 2 3 64 64 1 1 1 1 9", "9: one argument too many"),
         ("--simulat 2", "--simulat: no such option"),
+        ("--epsilon 3", "--epsilon: no such option; write --set epsilon=3"),
+        ("2 --lr=0.1", "--lr=0.1: no such option; write --set learning-rate=0.1"),
+        ("--momentum --track a", "write --set optimizer-settings=momentum=VALUE"),
+        ("--output-dir a", "did you mean --out?"),
+        ("run.toml", "for a config write --config run.toml"),
+        ("epsilon=3", "for a setting write --set epsilon=3"),
     ],
 )
 def test_every_bad_argument_is_named(file, words, expected):

@@ -181,7 +181,7 @@ def test_no_command_imports_pytorch_flower_ray_or_pandas_before_it_is_asked_for_
 
 def test_the_console_script_and_the_module_are_the_same_command():
     script = Path(sys.executable).parent / "fl-dp"
-    for command in ([str(script), "run", "0"], [sys.executable, "-m", "fl_dp.cli", "0"]):
+    for command in ([str(script), "run", "0"], [sys.executable, "-m", "fl_dp", "run", "0"]):
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         assert result.returncode == 2
         assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000.\n"

@@ -67,7 +67,7 @@ def test_the_source_distribution_is_what_a_clone_is(built):
 
 
 def fl_dp(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "fl_dp.cli.main", *words]
+    command = [sys.executable, "-P", "-m", "fl_dp", *words]
     env = os.environ | {"PYTHONPATH": str(site)}
     return subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600

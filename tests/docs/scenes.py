@@ -46,7 +46,7 @@ class Scene:
         bin_folder = self.folder / ".venv" / "bin"
         bin_folder.mkdir(parents=True)
         torchrun = "-m torch.distributed.run"
-        for name, words in {"python": "", "fl-dp": "-P -m fl_dp.cli.main", "torchrun": torchrun}.items():
+        for name, words in {"python": "", "fl-dp": "-P -m fl_dp", "torchrun": torchrun}.items():
             wrapper = bin_folder / name
             wrapper.write_text(_WRAPPER.format(python=sys.executable, words=words))
             wrapper.chmod(0o755)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fl_dp.accounting.ledger.ledger import Ledger
 
-MAIN = [sys.executable, "-P", "-m", "fl_dp.cli.main"]
+MAIN = [sys.executable, "-P", "-m", "fl_dp"]
 
 
 def fl_dp(*words: str, settings: Sequence[str] = (), **more: Any) -> "subprocess.CompletedProcess[str]":

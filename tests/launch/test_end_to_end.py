@@ -25,7 +25,9 @@ BOTH_WAYS = pytest.mark.parametrize("words", [[], ["--simulate"]], ids=["deploye
 def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
     folder.mkdir(exist_ok=True)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "fl_dp.cli", "--out", "out", *words], cwd=folder, **pipes)
+    return subprocess.Popen(
+        [sys.executable, "-m", "fl_dp", "run", "--out", "out", *words], cwd=folder, **pipes
+    )
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:

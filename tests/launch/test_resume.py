@@ -21,7 +21,7 @@ RESULTS = ("accuracy", "loss", "metrics")
 
 def launch(*words: str) -> "subprocess.Popen[str]":
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "fl_dp.cli", *words], start_new_session=True, **pipes)
+    return subprocess.Popen([sys.executable, "-m", "fl_dp", "run", *words], start_new_session=True, **pipes)
 
 
 def kill_after(process: "subprocess.Popen[str]", folder: Path, least: int) -> None:

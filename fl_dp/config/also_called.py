@@ -1,0 +1,104 @@
+"""Names of settings, options and commands in Flower, Opacus, PyTorch, Hydra and pfl-research."""
+
+# Aliases of each setting. After `=` stands what becomes of the value that was given, {}.
+_SETTINGS = {
+    "learning-rate": "lr eta client-lr local-lr local-learning-rate",
+    "local-epochs": "epochs num-epochs n-epochs nb-epochs local-num-epochs max-epochs num-train-epochs",
+    "expected-batch-size": "batch-size bs train-batch-size logical-batch-size local-batch-size",
+    "physical-batch-size": "max-physical-batch-size microbatch-size micro-batch-size mini-batch-size",
+    "epsilon": "eps target-epsilon privacy-budget",
+    "delta": "target-delta",
+    "noise-multiplier": "sigma noise-scale nm",
+    "max-grad-norm": "clip clip-norm clipping-norm clipping-bound clipping-threshold l2-norm-clip mgn",
+    "clients": "num-clients n-clients nb-clients num-supernodes num-nodes num-sites num-users n-sites",
+    "fit-clients": "fraction-fit fraction-train cohort-size clients-per-round min-fit-clients",
+    "min-clients": "min-available-clients min-available-nodes min-num-clients",
+    "rounds": "num-rounds n-rounds nb-rounds num-server-rounds comm-rounds central-num-iterations iterations",
+    "data": "dataset dataset-name data-path data-file train-data",
+    "data-root": "data-dir dataset-dir",
+    "model": "model-name arch architecture net",
+    "partition": "partitioner partitioning",
+    "partition=dirichlet:{}": "alpha dirichlet-alpha dirichlet",
+    "local-algorithm": "algorithm algo fl-algorithm",
+    "local-algorithm=fedprox:{}": "mu proximal-mu prox-mu",
+    "optimizer-settings=momentum={}": "momentum",
+    "optimizer-settings=weight_decay={}": "weight-decay wd",
+    "server-optimizer": "central-optimizer server-opt",
+    "server-optimizer=fedadam:{}": "server-lr server-learning-rate central-lr eta-server",
+    "learning-rate-schedule": "lr-schedule lr-scheduler scheduler schedule",
+    "seed": "random-seed manual-seed rng-seed random-state",
+    "start": "checkpoint pretrained init-weights weights-path",
+    "loss": "criterion loss-fn objective",
+    "metrics": "metric eval-metrics",
+    "track": "logger report-to wandb tensorboard tracker",
+    "round-timeout": "",
+    "device": "accelerator",
+    "device=cuda": "gpus num-gpus gpu cuda use-cuda n-gpus ngpu",
+    "device=cpu": "no-cuda use-cpu no-gpu",
+    "privacy=off": "no-dp non-private no-privacy disable-dp nodp",
+    "privacy=on": "dp private use-dp enable-dp differential-privacy",
+    "trainable": "trainable-layers",
+    "personal": "personal-layers local-layers",
+    "test": "test-size val-split validation-split test-fraction test-split",
+    "aggregation": "aggregator agg",
+    "aggregation=secure": "secagg secure-aggregation secaggplus",
+    "clients-per-gpu": "num-gpus-per-client",
+    "memory-mib": "",
+    "unit=person:{}": "user-column user-id person person-column group-by",
+    "tokens": "max-length seq-len seq-length max-len block-size sequence-length",
+    "image-size": "img-size resolution",
+    "keep-model=best": "save-best early-stopping",
+    "sampling=poisson": "poisson-sampling",
+}
+_OPTIONS = {  # of `fl-dp run`
+    "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir hydra.run.dir",
+    "--config": "config-file config-path config-name cfg conf yaml",
+    "--simulate": "simulation ray",
+    "--resume": "continue restart resume-run resume-from",
+    "--ray-address": "address cluster",
+    "--ledger": "ledger-dir ledger-path",
+    "--set": "override overrides",
+    "fl-dp check": "dry-run check",
+}
+COMMANDS = {
+    "simulate": "fl-dp run --simulate",
+    "train": "fl-dp run",
+    "start": "fl-dp run",
+    "resume": "fl-dp run --resume DIR",
+    "sweep": "fl_dp.study in Python, examples/study",
+    "study": "fl_dp.study in Python, examples/study",
+    "init": "fl-dp new",
+    "create": "fl-dp new",
+    "config": "fl-dp new FILE.toml",
+    "validate": "fl-dp check",
+    "dry-run": "fl-dp check",
+    "budget": "fl-dp check",
+    "calibrate": "fl-dp check",
+    "status": "fl-dp client status",
+    "evaluate": "fl-dp client --evaluate",
+    "serve": "fl-dp server",
+    "superlink": "fl-dp server",
+    "join": "fl-dp join-request",
+    "supernode": "fl-dp client",
+    "save": "fl-dp export",
+    "show": "fl-dp report",
+    "help": "fl-dp --help",
+    "version": "fl-dp --version",
+}
+_BY_ALIAS = {alias: setting for setting, aliases in _SETTINGS.items() for alias in aliases.split()}
+_OPTION_BY_ALIAS = {alias: option for option, aliases in _OPTIONS.items() for alias in aliases.split()}
+
+
+def setting_called(word: str) -> tuple[str, str]:
+    """The key that other projects call `word`, and its value with {} for the given one; empty if none."""
+    key, _, value = _BY_ALIAS.get(_plain(word), "").partition("=")
+    return key, value or "{}"
+
+
+def option_called(word: str) -> str:
+    """The option of `fl-dp run`; empty if none."""
+    return _OPTION_BY_ALIAS.get(_plain(word), "")
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "-")

@@ -31,7 +31,7 @@ def test_what_a_word_becomes_can_be_written(alias):
 def test_no_word_means_two_things():
     words = [alias for table in (_SETTINGS, _OPTIONS) for each in table.values() for alias in each.split()]
     assert len(words) == len(set(words)) > 100
-    assert not {*_OPTION_BY_ALIAS, *COMMANDS} & {*KEYS}
+    assert not {*_OPTION_BY_ALIAS} & {*KEYS}
     assert not {*COMMANDS} & {*Commands()}
     assert (setting_called("epsilon"), option_called("epsilon")) == (("", "{}"), "")
 

@@ -74,7 +74,7 @@ def simulate(
     """
     base, folders = _base(config), list[RunFolder]()
     with (
-        named_data(data, test_data, settings, base) as named,
+        named_data(data, test_data, settings, base, task) as named,
         reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell,
     ):
         request = asked(base, task, named)
@@ -153,7 +153,7 @@ def check(
         True
     """
     base = _base(config)
-    with named_data(data, test_data, settings, base) as named:
+    with named_data(data, test_data, settings, base, task) as named:
         place = None if ledger is None else Path(ledger).expanduser()
         return check_run(asked(base, task, named), engine="ray", ledger=place)
 
@@ -195,5 +195,5 @@ def plan(
     """
     check_open(name.replace("_", "-") for name in settings)
     base = _base(config)
-    with named_data(data, test_data, settings, base) as named:
+    with named_data(data, test_data, settings, base, task) as named:
         return propose(asked(base, task, named), most_rounds=most_rounds, most_passes=most_passes)

@@ -41,8 +41,8 @@ def named_data(
     """Within the block, the settings, as keywords, with which a run reads `data`, and the server `test_data`.
 
     data: a name; or the records of all clients together; or a mapping with those of each, in its order.
-    base: the config that the settings change. task: the run's, if it is not that of `base`. ConfigError for what
-    does not go together, DataError for records that no file can hold.
+    base: the config that the settings change. task: the run's, if it is not that of `base`. ConfigError for
+    what does not go together, DataError for records that no file can hold.
     """
     if data is None or isinstance(data, str):
         if test_data is not None:

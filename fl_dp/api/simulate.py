@@ -73,9 +73,10 @@ def simulate(
         True
     """
     base, folders = _base(config), list[RunFolder]()
+    lasting = isinstance(task, str) and (data is None or isinstance(data, str))
     with (
         named_data(data, test_data, settings, base, task) as named,
-        reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell,
+        reporting_progress(_nothing if quiet else _print, quiet=quiet, lasting=lasting) as tell,
     ):
         request = asked(base, task, named)
         launch(

@@ -21,7 +21,9 @@ from fl_dp.data.tables.schema import FILE
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch.session import private_records
+from fl_dp.tasks.load import give, reads_own_data
 from fl_dp.tasks.records import SERVER
+from fl_dp.tasks.task import Task
 
 Records: TypeAlias = pd.DataFrame | TensorData
 Data: TypeAlias = str | Records | Mapping[str, Records]
@@ -30,19 +32,29 @@ _ALL, _TEST = "records", "test"  # files' names: a table's test records are look
 
 @contextmanager
 def named_data(
-    data: Data | None, test_data: Records | None, settings: Mapping[str, Any], base: RunConfig
+    data: Data | None,
+    test_data: Records | None,
+    settings: Mapping[str, Any],
+    base: RunConfig,
+    task: str | type[Task] = "",
 ) -> Iterator[dict[str, Any]]:
     """Within the block, the settings, as keywords, with which a run reads `data`, and the server `test_data`.
 
     data: a name; or the records of all clients together; or a mapping with those of each, in its order.
-    base: the config that the settings change. ConfigError for what does not go together, DataError for
-    records that no file can hold.
+    base: the config that the settings change. task: the run's, if it is not that of `base`. ConfigError for
+    what does not go together, DataError for records that no file can hold.
     """
     if data is None or isinstance(data, str):
         if test_data is not None:
             raise ConfigError("test_data: only for data in memory; a name such as csv:FILE has its own.")
         yield {**settings} if data is None else {**settings, "data": data}
         return
+    name = (task if isinstance(task, str) else give(task)) or base.task
+    if name and reads_own_data(name):
+        raise ConfigError(
+            "data: the task reads its own records, by train_data(), and would never see these; leave its "
+            "train_data() out, or data."
+        )
     of_each = isinstance(data, Mapping)
     parts = list(data.values()) if isinstance(data, Mapping) else [data]
     kind = _kind([*parts, *([] if test_data is None else [test_data])])

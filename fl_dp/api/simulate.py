@@ -73,9 +73,10 @@ def simulate(
         True
     """
     base = as_config(config)
+    lasting = isinstance(task, str) and (data is None or isinstance(data, str))
     with (
-        named_data(data, test_data, settings, base) as named,
-        reporting_progress(nothing if quiet else _print, quiet=quiet) as tell,
+        named_data(data, test_data, settings, base, task) as named,
+        reporting_progress(nothing if quiet else _print, quiet=quiet, lasting=lasting) as tell,
     ):
         return simulated(
             asked(base, task, named),
@@ -176,7 +177,7 @@ def check(
         True
     """
     base = as_config(config)
-    with named_data(data, test_data, settings, base) as named:
+    with named_data(data, test_data, settings, base, task) as named:
         place = None if ledger is None else Path(ledger).expanduser()
         return check_run(asked(base, task, named), engine="ray", ledger=place)
 
@@ -218,5 +219,5 @@ def plan(
     """
     check_open(name.replace("_", "-") for name in settings)
     base = as_config(config)
-    with named_data(data, test_data, settings, base) as named:
+    with named_data(data, test_data, settings, base, task) as named:
         return propose(asked(base, task, named), most_rounds=most_rounds, most_passes=most_passes)

@@ -106,7 +106,7 @@ def study(
     require_package("pandas", "study()")
     base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
-    with named_data(data, test_data, settings, base) as named, session():
+    with named_data(data, test_data, settings, base, task) as named, session():
         records = "" if data is None or isinstance(data, str) else str(named["data"])
         in_memory = bool(records) or isinstance(task, type)
         runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)

@@ -20,6 +20,11 @@ Split = Literal["train", "test"]
 
 NO_TOKEN = -100  # a target that is ignored, as in PyTorch's losses
 _OF_EACH = ("groups", "raw", "sites")  # fields with one for each record, or none
+_CHANNELS = (1, 3, 4)  # of an image: grey, colour, colour with transparency
+COLUMNS_OF_INTEGERS = (
+    "One-hot labels become classes by y.argmax(1); several labels of 0 and 1 for each record (loss = "
+    '"bce") are float32: y.float(), or y.astype("float32") of an array.'
+)
 _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
@@ -33,7 +38,8 @@ class TensorData:
         x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`;
             n >= 1.
         y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1)
-            becomes (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which is ignored.
+            becomes (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which is ignored. Labels
+            may be (n, 1), integers of another width, or bools if there are two classes.
         classes: One name per label, per column of numbers, or per possible next token.
         vocabulary: The number of tokens, if x are tokens.
         groups: One name per record, by which it may be assigned to a client; empty if there are none.
@@ -73,9 +79,8 @@ class TensorData:
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
+        object.__setattr__(self, "y", _plain_targets(self.x, self.y, self.classes))
         check_targets(self.x, self.y, self.classes)
-        if self.y.is_floating_point() and self.y.ndim == 2 and self.y.shape[1] == 1:
-            object.__setattr__(self, "y", self.y[:, 0])
         if self.features is not None:
             self.features.shape(tuple(self.x.shape[1:]))
         # Spaces around a name do not make another person, neither here nor in a ledger.
@@ -198,6 +203,8 @@ def batch_inputs(x: Tensor) -> Tensor:
 
 def check_inputs(x: Tensor, vocabulary: int) -> None:
     """Raise DataError unless they are valid as `TensorData.x`."""
+    _check_channels_first(tuple(x.shape))
+    _check_tensor("x", x)
     images, tokens = x.dtype == torch.uint8 and x.ndim == 4, x.dtype == torch.int64 and x.ndim == 2
     if not (images or tokens or (x.dtype == torch.float32 and x.ndim >= 2)):
         raise DataError(
@@ -214,6 +221,32 @@ def check_inputs(x: Tensor, vocabulary: int) -> None:
         raise DataError("Expected finite features: there are NaN or infinite ones.")
 
 
+def _check_channels_first(shape: tuple[int, ...]) -> None:
+    """Raise DataError for images (n, H, W, C), which would be trained as images of H channels."""
+    if len(shape) == 4 and min(shape[1:3]) > max(_CHANNELS) and shape[3] in _CHANNELS:
+        raise DataError(
+            f"Inputs of shape {shape} look like images (n, H, W, C): expected (n, C, H, W), channels first. "
+            "Write x.transpose(0, 3, 1, 2) for an array, x.permute(0, 3, 1, 2) for a tensor. If they are no "
+            "images, x.reshape(*x.shape[:2], -1) has no such axis."
+        )
+
+
+def _check_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise DataError(
+            f"{name}: expected a tensor, not {type(value).__name__}; write torch.as_tensor({name})."
+        )
+
+
+def _plain_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> Tensor:
+    """Targets (n, 1) as (n,); integers of any width, and bools of two classes, as int64."""
+    _check_tensor("y", y)
+    if y.ndim == 2 and y.shape[1] == 1 and not (x.dtype == torch.int64 and y.shape == x.shape):
+        y = y[:, 0]
+    other = y.is_floating_point() or y.is_complex() or (y.dtype == torch.bool and len(classes) != 2)
+    return y if other else y.long()
+
+
 def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
     """Raise DataError unless they are valid as `TensorData.y`."""
     numbers = y.dtype == torch.float32 and y.ndim in (1, 2)
@@ -222,14 +255,15 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
         raise DataError(
             f"Expected one int64 label for each of {len(x)} examples, or float32 numbers (n,) or (n, k), or "
             f"next tokens (n, T), not {y.dtype} of shape {tuple(y.shape)}."
+            + (f" {COLUMNS_OF_INTEGERS}" if y.ndim == 2 and not y.is_floating_point() else "")
         )
     if numbers:
         columns = y.shape[1] if y.ndim == 2 else 1
         if columns == 0 or len(classes) not in (0, columns):
             raise DataError(
                 f"Expected {columns} names of columns, or none, not {len(classes)}: the labels are floats, "
-                "which are numbers to predict. With classes write integers; where a label is missing, leave "
-                "the record out."
+                "which are numbers to predict. With classes write integers, by y.long(), or y.astype(int) of "
+                "an array; where a label is missing, leave the record out."
             )
         if not y.isfinite().all():
             raise DataError("Expected finite targets: there are NaN or infinite ones.")

@@ -98,7 +98,7 @@ def check_run(
         try:
             check_first(request.config, clients=not server)
         except DataError:
-            notes += [_SERVER_ALONE] if request.config.evaluate == "off" and not server else []
+            notes += [_SERVER_ALONE] if not (request.config.server_evaluates or server) else []
             raise
         from fl_dp.launch import forecast, measuring, preflight  # late: they import PyTorch, for a second
 
@@ -123,7 +123,7 @@ def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
     """Collect everything in task, data and model that training would refuse; returns notes about them."""
     from fl_dp.launch.validation import validate  # late: as above
 
-    task = validate(config, config=config, test=config.evaluate == "server")
+    task = validate(config, config=config, test=config.server_evaluates)
     before = wrong.found
     for one in task.findings:
         if not any(known.endswith(one.what) for known in before):

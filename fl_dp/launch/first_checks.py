@@ -69,7 +69,7 @@ def check_first(config: RunConfig, *, clients: bool) -> None:
     """
     if clients:
         check_files(config, [str(client) for client in range(config.clients)])
-    if config.evaluate == "server":
+    if config.server_evaluates:
         check_files(config, [SERVER])
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)

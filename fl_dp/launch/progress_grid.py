@@ -65,7 +65,7 @@ class ProgressGrid(GridOver):
             if self._counts:
                 self._tell.answered(trained)
             if self._waiting <= 0:
-                measured = " and evaluating the model" if self._config.evaluate == "server" else ""
+                measured = " and evaluating the model" if self._config.server_evaluates else ""
                 self._tell.doing(f"averaging the updates{measured}")
         return replies
 

@@ -20,11 +20,12 @@ Say = Callable[[str], None]
 class ProgressReporter:
     """Reports on one run: first the preparations, then the rounds.
 
-    say: prints a line of a run's results. quiet: nothing else is shown.
+    say: prints a line of a run's results. quiet: nothing else is shown. lasting: whether the run's
+    records and task outlive this process, so that it can be resumed.
     """
 
-    def __init__(self, say: Say, *, quiet: bool = False) -> None:
-        self._say = say
+    def __init__(self, say: Say, *, quiet: bool = False, lasting: bool = True) -> None:
+        self._say, self._lasting = say, lasting
         self._display, self._quiet = ProgressDisplay(quiet=quiet), quiet
         self._progress, self._lines = RunProgress(), RoundLines()
         self._folder: RunFolder | None = None
@@ -71,9 +72,9 @@ class ProgressReporter:
         self._tell(replace(self._progress, answered=over, speed=speed))
 
     def round_over(self, report: RoundReport) -> None:
-        """Print the round's line, too."""
+        """Print the round's line, too, with the time left where no bar shows it."""
         self._tell(self._progress.after(report))
-        self.say(self._lines.of(report, self._progress.rounds))
+        self.say(self._lines.of(report, self._progress.rounds) + self._display.left())
 
     def end(self) -> None:
         """Stop drawing: the run is over, or could not begin."""
@@ -85,7 +86,8 @@ class ProgressReporter:
             return
         with suppress(ConfigError):  # the run is over, and there is nothing to resume
             check_unfinished(self._folder)
-            self.say(interrupted_words(self._folder, self._progress.over, self._progress.rounds))
+            over, rounds = self._progress.over, self._progress.rounds
+            self.say(interrupted_words(self._folder, over, rounds, lasting=self._lasting))
             summary = Run(self._folder).summary()
             if summary and not self._quiet:
                 write_report(self._folder, self.say, private=summary.private)
@@ -96,9 +98,9 @@ class ProgressReporter:
 
 
 @contextmanager
-def reporting_progress(say: Say, *, quiet: bool = False) -> Iterator[ProgressReporter]:
+def reporting_progress(say: Say, *, quiet: bool = False, lasting: bool = True) -> Iterator[ProgressReporter]:
     """A `ProgressReporter` for the duration of a launch."""
-    tell = ProgressReporter(say, quiet=quiet)
+    tell = ProgressReporter(say, quiet=quiet, lasting=lasting)
     try:
         yield tell
     except KeyboardInterrupt:

@@ -135,14 +135,22 @@ def go_on_with(folder: RunFolder) -> str:
     return f"fl-dp server --resume {folder.shown}" + (f" --kit {kit}" if kit else "")
 
 
-def interrupted_words(folder: RunFolder, over: int, rounds: int) -> str:
-    """What was paid in an interrupted run, and how to resume it: three lines."""
+def interrupted_words(folder: RunFolder, over: int, rounds: int, *, lasting: bool = True) -> str:
+    """What was paid in an interrupted run, and how to go on. lasting: whether it can be resumed."""
     where = (
         f"fl-dp ledger show {folder.shown}" if folder.launch.exists() else "fl-dp ledger show, at each site"
     )
     return (
         f"stopped after {over} of {rounds} rounds; clients have paid for what they began\n"
-        f"to see what was paid: {where}\nto resume: {go_on_with(folder)}"
+        f"to see what was paid: {where}\n"
+        + (f"to resume: {go_on_with(folder)}" if lasting else _begin_anew(folder))
+    )
+
+
+def _begin_anew(folder: RunFolder) -> str:
+    return (
+        "not to be resumed, as its data or task were in memory; to begin anew and count what was paid: the "
+        f'same call with ledger="{Launch.read(folder).ledgers}"'
     )
 
 

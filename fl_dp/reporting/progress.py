@@ -22,6 +22,7 @@ from fl_dp.reporting.wording import counted, rough_duration
 
 LATEST = 5  # rounds from which the remaining time is estimated
 _REFRESHES = 4  # per second
+LEAST_LEFT = 10.0  # seconds left that a round's line says
 AGAIN_SECONDS = 30.0  # before the same thing is reported again
 COUNT_SECONDS = 1.0  # between two lines that differ only in a number
 TICK_SECONDS = 1.0
@@ -112,6 +113,11 @@ class ProgressDisplay:
             self._draw()
         if self._lines is not None:
             self._lines.show(progress)
+
+    def left(self) -> str:
+        """The time left, to stand in the line of a round; empty where a bar shows it, and for seconds."""
+        left = None if self._draws else seconds_left(self._progress, time.time())
+        return "" if left is None or left < LEAST_LEFT else f"  about {rough_duration(left)} left"
 
     def known(self, words: str) -> None:
         """Do not print these words in a pipe."""

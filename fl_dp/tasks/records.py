@@ -261,5 +261,5 @@ def as_data(task: Task, found: Any) -> TensorData:
     if x.dtype != torch.uint8:
         x = x.to(torch.int64 if task.vocabulary else torch.float32)
     classes = names_of(task.classes)
-    y = y.to(torch.int64) if classes and not y.is_floating_point() else y.to(torch.float32)
+    y = y if classes and not y.is_floating_point() else y.to(torch.float32)
     return TensorData(x, y, classes, task.vocabulary)

@@ -1,6 +1,8 @@
 import hashlib
 import time
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -105,12 +107,48 @@ def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
         (torch.zeros(2, 4), [-1, 0], "label in 0 to 1"),
         (torch.tensor([[float("nan")]]), [0], "finite"),
         (torch.tensor([[float("inf")]]), [0], "finite"),
+        (torch.zeros(2, 4), [[0, 1], [1, 0]], r"not torch.int64 of shape \(2, 2\).*y\.argmax\(1\).*y\.float"),
+        (torch.zeros(2, 4), [[True, False]] * 2, r"shape \(2, 2\)\. One-hot"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(x: torch.Tensor, y: list[int], words: str) -> None:
     labels = torch.tensor(y) if y else torch.zeros(0, dtype=torch.int64)
     with pytest.raises(DataError, match=words):
         TensorData(x, labels, TWO)
+
+
+@pytest.mark.parametrize("shape", [(2, 32, 32, 3), (2, 28, 28, 1), (2, 5, 64, 4)])
+@pytest.mark.parametrize("make", [torch.zeros, np.zeros, lambda shape: torch.zeros(shape, dtype=torch.uint8)])
+def test_channels_last_are_refused_with_the_transposition(shape: tuple[int, ...], make: Any) -> None:
+    """They would be trained as images of 32 channels."""
+    x = make(shape)
+    with pytest.raises(DataError, match=r"channels first.*transpose\(0, 3, 1, 2\).*permute\(0, 3, 1, 2\)"):
+        TensorData(x, torch.tensor([0, 1]), TWO)
+    first = torch.as_tensor(x).permute(0, 3, 1, 2)
+    first = first if first.dtype == torch.uint8 else first.float()
+    assert TensorData(first, torch.tensor([0, 1]), TWO).form.input_shape == (shape[3], *shape[1:3])
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 32, 3), (2, 3, 4, 4), (2, 22, 16, 16), (2, 8, 8, 2), (2, 9, 3)])
+def test_other_numbers_are_no_images_with_channels_last(shape: tuple[int, ...]) -> None:
+    assert TensorData(torch.zeros(shape), torch.tensor([0, 1]), TWO).form.input_shape == shape[1:]
+
+
+@pytest.mark.parametrize(
+    "y", [[[0], [1]], torch.tensor([[0], [1]], dtype=torch.int16), [False, True], [[False], [True]]]
+)
+def test_labels_whose_meaning_is_certain_become_int64(y: Any) -> None:
+    data = TensorData(torch.zeros(2, 4), torch.as_tensor(y), TWO)
+    assert (data.y.tolist(), data.y.dtype) == ([0, 1], torch.int64)
+    with pytest.raises(DataError, match=r"label in 0 to|not torch\.bool of shape"):
+        TensorData(torch.zeros(2, 4), torch.as_tensor(y), TWO[:1])  # bools are of two classes
+
+
+def test_arrays_are_refused_with_the_line_that_makes_tensors_of_them() -> None:
+    x, y = torch.zeros(2, 4), torch.tensor([0, 1])
+    for first, second, word in ((x.numpy(), y, "x"), (x, y.numpy(), "y"), (x, [0, 1], "y")):
+        with pytest.raises(DataError, match=rf"{word}: expected a tensor.*torch\.as_tensor\({word}\)"):
+            TensorData(first, second, TWO)  # type: ignore[arg-type]
 
 
 def test_numbers_of_any_rank_and_numbers_as_targets() -> None:

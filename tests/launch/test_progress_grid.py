@@ -116,7 +116,12 @@ def test_a_rounds_answers_are_counted_errors_too():
 
 
 @pytest.mark.parametrize(
-    ("settings", "measured"), [({"evaluate": "off", "rounds": 4}, False), ({"rounds": 4}, True)]
+    ("settings", "measured"),
+    [
+        ({"evaluate": "off", "rounds": 4}, False),
+        ({"personal": "0.*", "rounds": 4}, False),
+        ({"rounds": 4}, True),
+    ],
 )
 def test_where_others_count_it_does_not_and_a_model_is_said_to_be_measured_where_it_is(settings, measured):
     grid, tell = told(Nodes(), counts=False, **settings)

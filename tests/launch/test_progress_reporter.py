@@ -8,6 +8,7 @@ from run_records import record, summary
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
+from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
@@ -18,12 +19,14 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def interrupted(work: Callable[[ProgressReporter], None], *, quiet: bool = True) -> list[str]:
+def interrupted(
+    work: Callable[[ProgressReporter], None], *, quiet: bool = True, lasting: bool = True
+) -> list[str]:
     """What is said of a run that does this, and then gets a Ctrl-C."""
     said: list[str] = []
 
     def run() -> None:
-        with reporting_progress(said.append, quiet=quiet) as tell:
+        with reporting_progress(said.append, quiet=quiet, lasting=lasting) as tell:
             work(tell)
             raise KeyboardInterrupt
 
@@ -64,6 +67,24 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
         f"to resume: {command} {folder.shown}",
     ]
     assert interrupted(lambda tell: None) == []  # of a run that has not begun
+
+
+def test_what_was_in_memory_is_begun_anew_from_the_same_ledger(folder):
+    Launch("ray", folder.ledgers, "").write(folder)
+    _, words = interrupted(lambda tell: tell.run(RunConfig(rounds=9), folder) or tell.say(""), lasting=False)
+    assert words.startswith("stopped after 0 of 9 rounds")
+    assert words.endswith(f'the same call with ledger="{folder.ledgers}"')
+    assert "--resume" not in words
+
+
+def test_the_line_of_a_round_says_the_time_left(folder):
+    said: list[str] = []
+    with reporting_progress(said.append) as tell:
+        tell.run(RunConfig(rounds=4), folder)
+        for server_round, seconds in enumerate((40.0, 4.0, 50.0, 50.0), 1):
+            tell.round_over(record(server_round, seconds=seconds))
+    ends = [line.splitlines()[-1].partition(" s  ")[2] for line in said]
+    assert ends == ["about 2 min left", "", "about 40 s left", ""]  # nothing of seconds, and of no round
 
 
 def test_the_page_of_an_interrupted_run_is_drawn_and_named(folder, monkeypatch):

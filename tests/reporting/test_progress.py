@@ -1,5 +1,6 @@
 """Bars on a terminal, which are erased for other lines; in a pipe a line for what is new."""
 
+import dataclasses
 import io
 import math
 import threading
@@ -51,6 +52,14 @@ def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
     display.show(RUN.in_round(4, 9))
     display.close()
     assert "0 of 9 clients have answered" in written(terminal)
+
+
+@pytest.mark.parametrize(("terminal", "expected"), [(True, ""), (False, "  about 3 min left")])
+def test_the_time_left_is_in_a_line_only_where_no_bar_shows_it(terminal: bool, expected: str) -> None:
+    display = ProgressDisplay(console(terminal=terminal))
+    display.show(dataclasses.replace(RUN, over=4, seconds=(30.0,)))
+    assert display.left() == expected
+    display.close()
 
 
 def test_a_line_that_is_there_already_is_not_said_again() -> None:

@@ -1,5 +1,6 @@
 """A Flower app with a `train` and an `evaluate` of its own: what a task takes over, and what it refuses."""
 
+import runpy
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +12,7 @@ from docs.blocks import ROOT, file_in
 from flwr.clientapp import ClientApp
 from trainers import plan_of, trainer_for
 
+import fl_dp
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.federation.server.evaluation import evaluate
@@ -68,7 +70,23 @@ APP = """
                 correct += (outputs.argmax(1) == batch["label"]).sum().item()
         return loss / len(testloader), correct / len(testloader.dataset)
 """
-TASK = file_in(ROOT / "docs" / "migrating.md", "my_task.py")  # what the page makes of it
+PAGE = ROOT / "docs" / "migrating.md"
+LEARNED = file_in(PAGE, "my_task.py")
+TASK = f"""{LEARNED}
+    # as the page says of a real site's
+    def train_data(self):
+        return whole(load_data(0, 10, batch_size=32)[0])
+
+    def test_data(self):
+        return whole(load_centralized_dataset())
+
+import torch
+from my_app.task import load_centralized_dataset, load_data
+
+def whole(loader):
+    batches = list(loader)
+    return torch.cat([b["img"] for b in batches]), torch.cat([b["label"] for b in batches])
+"""
 
 
 def write_files(folder: Path, task: str = TASK) -> Path:
@@ -115,6 +133,21 @@ def test_with_privacy_its_steps_are_clipped_example_by_example_with_the_apps_own
         torch.testing.assert_close(model.get_parameter(name).double(), parameter, rtol=1e-4, atol=1e-5)
 
 
+def test_in_the_pages_simulation_each_client_has_its_own_partition(ours, tmp_path, monkeypatch):
+    app, given = sys.modules["my_app.task"], {}
+    (tmp_path / "simulation.py").write_text(file_in(PAGE, "simulation.py"))
+    monkeypatch.setattr("fl_dp.simulate", lambda **arguments: given.update(arguments))
+    monkeypatch.syspath_prepend(tmp_path)
+    runpy.run_path(str(tmp_path / "simulation.py"), run_name="__main__")
+    assert list(given["data"]) == [f"partition {k}" for k in range(10)]
+    for k, data in enumerate(given["data"].values()):
+        loader, _ = app.load_data(k, 10, batch_size=16)
+        mine = torch.stack([one["img"] for one in loader.dataset])
+        assert torch.equal(data.x.sort(0).values, mine.sort(0).values)
+    with pytest.raises(ConfigError, match=r"data: the task reads its own records, by train_data\(\)"):
+        fl_dp.check(**{**given, "task": ours.settings.task})
+
+
 def test_the_server_measures_what_the_apps_own_test_measures(ours):
     app, model = sys.modules["my_app.task"], new_model(ours)
     found = evaluate(model, records_of(ours, "test"), ours, CPU)
@@ -126,7 +159,7 @@ def test_the_server_measures_what_the_apps_own_test_measures(ours):
 def test_a_task_with_a_loop_of_its_own_is_refused_before_anything_is_read(loop, tmp_path):
     with pytest.raises(ConfigError, match=rf"Looped\.{loop}\(\) would never be called: .* losses\(model"):
         type("Looped", (Task,), {loop: lambda self, parameters, config: None})
-    path = write_files(tmp_path, f"{TASK}\n    def {loop}(self): pass\n")
+    path = write_files(tmp_path, f"{LEARNED}\n    def {loop}(self): pass\n")
     with pytest.raises(TaskError, match=rf"cannot be imported: ConfigError: Ours\.{loop}\(\)"):
         task_of(TaskSettings(task=str(path)))
 

@@ -56,11 +56,26 @@ def test_a_client_has_its_part_of_them(write):
         (np.zeros((3, 8)), np.zeros((3, 2)), {"classes": ("a", "b")}, Form((8,), 2, "numbers")),
         (np.zeros((3, 5), np.int16), [1, 0, 1], {"classes": 2, "vocabulary": 9}, Form((5,), 2, "class", 9)),
         (np.zeros((3, 1, 4, 4), np.uint8), [1, 0, 1], {"classes": 2}, Form((1, 4, 4), 2)),
+        (np.zeros((3, 8)), [[1], [0], [1]], {"classes": 2}, Form((8,), 2)),
+        (np.zeros((3, 8)), np.array([True, False, True]), {"classes": 2}, Form((8,), 2)),
     ],
 )
 def test_arrays_and_lists_of_the_usual_kinds(x, y, kind, form):
     task = type("Some", (Task,), kind)(TaskSettings())
     assert as_data(task, (x, y)).form == form
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "line"),
+    [
+        (np.zeros((3, 8, 8, 3)), [0, 1, 1], r"x\.transpose\(0, 3, 1, 2\)"),
+        (np.zeros((3, 8)), np.eye(3, dtype=int), r"y\.argmax\(1\)"),
+        (np.zeros((3, 8)), [0.0, 1.0, 2.0], r"y\.long\(\)"),
+    ],
+)
+def test_arrays_of_other_kinds_are_refused_with_the_line_to_write(x, y, line):
+    with pytest.raises(DataError, match=line):
+        as_data(type("Some", (Task,), {"classes": 3})(TaskSettings()), (x, y))
 
 
 @pytest.mark.parametrize("found", [None, 5, (1, 2, 3), "data"])

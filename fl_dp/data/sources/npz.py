@@ -11,7 +11,7 @@ from torch import Tensor
 from fl_dp.data.npz_files import Arrays, read_npz
 from fl_dp.data.source import Source
 from fl_dp.data.subgroups import Subgroups
-from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.tensor_data import COLUMNS_OF_INTEGERS, Split, TensorData
 from fl_dp.errors import DataError, located
 from fl_dp.form import check_count
 
@@ -87,9 +87,11 @@ def _inputs(name: str, arrays: Arrays, vocabulary: int) -> Tensor:
         return torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()
     if np.issubdtype(x.dtype, np.floating) and x.ndim >= 2:
         return _numbers(x)
+    channels_first = x.dtype == np.uint8 and x.ndim == 4
     raise DataError(
         f"{name}: expected uint8 images (n, H, W) or (n, H, W, C), float numbers (n, ...), or integer tokens "
         f"(n, T), not {x.dtype} of shape {x.shape}."
+        + (" Write x.transpose(0, 2, 3, 1): in a file bytes have channels last." if channels_first else "")
     )
 
 
@@ -105,13 +107,11 @@ def _targets(name: str, arrays: Arrays, *, tokens: bool) -> Tensor:
         raise DataError(
             f"{name}: holds texts; write integers, each label's place in the array classes, from 0."
         )
-    if y.dtype.kind in "iub" and y.ndim == 2 and not tokens:
-        raise DataError(
-            f"{name}: integers of shape {y.shape} are no classes, which are (n,); several labels of 0 and 1 "
-            'for each record (loss = "bce"): write them as float32.'
-        )
-    if _whole(y) and (y.ndim == 1 or (y.ndim == 2 and tokens)):
-        return torch.from_numpy(y.astype(np.int64, copy=False))
+    columns = y.ndim == 2 and not tokens and y.shape[1] != 1
+    if y.dtype.kind in "iub" and columns:
+        raise DataError(f"{name}: integers of shape {y.shape} are no classes, (n,). {COLUMNS_OF_INTEGERS}")
+    if y.dtype.kind in "iub" and y.ndim in (1, 2):
+        return torch.from_numpy(y if y.dtype == np.bool_ else y.astype(np.int64, copy=False))
     if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
         return _numbers(y)
     raise DataError(
@@ -125,7 +125,7 @@ def _classes(arrays: Arrays, y: Tensor, vocabulary: int) -> tuple[str, ...]:
         return tuple(str(name) for name in names.ravel())
     if y.is_floating_point():
         return ()
-    if y.ndim == 2:
+    if y.ndim == 2 and vocabulary:
         return tuple(map(str, range(vocabulary)))
     raise DataError(
         "integer labels are classes: expected the array classes, with a name for each, such as "

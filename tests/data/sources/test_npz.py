@@ -47,6 +47,15 @@ def test_numbers_of_any_width_and_rank_are_read(path: Path, floats: type, intege
         assert data.y.dtype == torch.int64
 
 
+@pytest.mark.parametrize("y", [np.array([[0], [1], [1]]), np.array([False, True, True])])
+def test_labels_in_a_column_and_bools_of_two_classes_are_labels(path: Path, y: Any) -> None:
+    np.savez(path, **arrays(y_train=y, classes=np.array(["no", "yes"])))
+    assert load_npz(path, "train").y.tolist() == [0, 1, 1]
+    np.savez(path, **arrays(y_train=y, classes=None))
+    with pytest.raises(DataError, match="expected the array classes"):
+        load_npz(path, "train")
+
+
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_no_label_says_how_many_classes_there_are(path: Path, split: Split) -> None:
     """It would be fitted on records: a client with a rare class would tell it by the model's width."""
@@ -82,10 +91,14 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"y_train": np.array(["secret", None, 1], dtype=object)}, "not a plain array: it holds objects"),
         ({"x_train": np.array([[0], [1], [77]]), "vocabulary": np.array(9)}, "every token in 0 to 8"),
         ({"y_train": np.array(["a", "b", "c"])}, "y_train: holds texts; write integers"),
-        ({"y_train": np.array([True, True, False])}, r"y_train: expected integer labels \(n,\).* not bool"),
-        ({"y_train": np.array([0.0, 1, np.nan])}, "not 3: the labels are floats.*integers; where a label is"),
+        ({"y_train": np.array([True, True, False])}, r"not torch\.bool of shape \(3,\)"),  # of three classes
+        (
+            {"y_train": np.array([0.0, 1, np.nan])},
+            r"not 3: the labels are floats.*integers, by .*astype\(int\).*; where a label is",
+        ),
         ({"y_train": np.array([0.0, 1, np.inf]), "classes": None}, "finite targets"),
-        ({"y_train": np.array([[0], [1], [1]])}, r"y_train: integers of shape \(3, 1\).* as float32"),
+        ({"y_train": np.eye(3, dtype=int)}, r"y_train: integers of shape \(3, 3\).*argmax\(1\).*float32"),
+        ({"x_train": np.zeros((3, 8, 8, 3))}, r"split train: Inputs .*x\.transpose\(0, 3, 1, 2\)"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
         ({"x_train": np.zeros((3, 2), dtype=int)}, "declares no vocabulary; add the array vocabulary"),
         ({"x_train": np.eye(3), "vocabulary": np.array(9)}, "vocabulary = 9: expected a number of tokens if"),
@@ -95,7 +108,10 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"groups_train": np.array([0.5, 1, 2])}, r"expected names or integers \(n,\), not float64"),
         ({"groups_train": np.array([["a"], ["b"], ["c"]])}, r"groups_train: .* of shape \(3, 1\)"),
         ({"x_train": np.zeros((3, 2, 4, 3), dtype=np.int64)}, "x_train: expected uint8 images"),
-        ({"x_train": np.zeros((3, 3, 32, 32), np.uint8)}, r"\(n, H, W, C\).* not uint8 of shape \(3, 3, 32"),
+        (
+            {"x_train": np.zeros((3, 3, 32, 32), np.uint8)},
+            r"not uint8 of shape \(3, 3, 32.*x\.transpose\(0, 2, 3, 1\)",
+        ),
         ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, "at least one example"),
         ({"x_train": np.full((3, 2), np.nan)}, "finite features"),
         ({"x_train": np.full((3, 2), 1e300)}, "finite features"),

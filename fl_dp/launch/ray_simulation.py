@@ -7,6 +7,7 @@ from dataclasses import asdict
 import torch
 from flwr.supercore.task_identity import TaskIdentity
 
+from fl_dp.accounting.accountant import find_accountant
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ExitCode, FlDpError
@@ -21,6 +22,7 @@ from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.resumption import Launch
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
@@ -35,6 +37,7 @@ from fl_dp.weights_digest import weights_digest
 
 WORK = "simulation.jsonl"
 CLIENTS_LOG = "clients"
+_ANY, _ANY_DELTA = Entry(0.01, 1.0, 1), 0.1
 
 
 def check_room(config: RunConfig) -> None:
@@ -73,6 +76,7 @@ def simulate(
         stack.enter_context(log_files(logs))
         causes = stack.enter_context(causes_in(CLIENTS_LOGGER))
         tell.doing("starting Ray")
+        find_accountant(config.accountant).compute((_ANY,), _ANY_DELTA)  # its late imports, while Ray starts
         ray.wait()
         first = f"computing features {config.features}, " if config.features else ""
         tell.doing(f"{first}handing the data to Ray and starting its processes")

@@ -38,7 +38,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_ray_is_there_when_it_was_waited_for_and_goes(ray):
-    with ray_ahead("") as ahead:
+    with ray_ahead("") as ahead, ahead.in_use():
         assert not gc.isenabled()
         ahead.wait()
         assert ray.seen == ["there"]
@@ -50,11 +50,11 @@ def test_ray_is_there_when_it_was_waited_for_and_goes(ray):
 
 
 def test_what_goes_wrong_is_raised_where_it_is_waited_for_and_garbage_is_collected_again(ray):
-    with pytest.raises(KeyError), ray_ahead(""):
+    with pytest.raises(KeyError), ray_ahead("") as ahead, ahead.in_use():
         raise KeyError
     assert gc.isenabled()
     ray.problem = "no Ray"
-    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ahead:
+    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ahead, ahead.in_use():
         ahead.wait()
 
 

@@ -42,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(launcher, "_run", start)
     monkeypatch.setattr("fl_dp.launch.preflight.check_server", lambda config: None)
-    monkeypatch.setattr(launcher, "ray_ahead", nullcontext)
+    monkeypatch.setattr(launcher, "ray_for_run", nullcontext)
     return seen
 
 

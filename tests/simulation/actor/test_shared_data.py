@@ -74,7 +74,8 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     monkeypatch.setattr(FixedFeatures, "of", lambda own, x: (computed.append(len(x)), compute(own, x))[1])
     pixels = torch.arange(6 * 64, dtype=torch.int64).remainder(251).to(torch.uint8).reshape(6, 1, 8, 8)
     plain = TensorData(pixels, torch.arange(6) % 2, ("a", "b"))
-    shared, read = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS), FilesRead(())
+    shared = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS).with_inputs()
+    read = FilesRead(())
     without = SharedParts(SharedData.of(plain, PARTS))
     parts = SharedParts(pickle.loads(pickle.dumps(shared)), [None, read, None])
     for number, indices in enumerate(PARTS):

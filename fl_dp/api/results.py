@@ -12,7 +12,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.reports import NOT_PRIVATE, of_one_class
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.simulation.local_figures import LocalFigure
 
@@ -55,7 +55,10 @@ class Results:
     def __repr__(self) -> str:
         """Means over seeds with their standard errors, and what choosing among the runs costs."""
         aside = (*self.varied, SEED, TOGETHER, "rounds", "seconds")
-        table = self._over_seeds([one for one in self.runs.select_dtypes("number") if one not in aside])
+        shown = [
+            one for one in self.runs.select_dtypes("number") if one not in aside and not of_one_class(one)
+        ]
+        table = self._over_seeds(shown)
         return f"{table.to_string() if len(table) else 'no run'}\n{self.cost}"
 
     @property

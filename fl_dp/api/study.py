@@ -29,7 +29,7 @@ from fl_dp.launch.session import session
 from fl_dp.optional import require_package
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.page.read import without_place
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.reports import NOT_PRIVATE, of_one_class
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import rough_duration, some
 from fl_dp.tasks.identity import code_identity
@@ -249,7 +249,8 @@ def _in_words(result: Result) -> str:
     spent = f"epsilon {rounded_up(result.epsilon)}" if result.private else NOT_PRIVATE
     own = {f"{LOCAL} {name}": one.mean for name, one in local_figures(result).items()}
     metrics = {**result.summary.get("metrics", {}), **own}
-    said = [f"{name} {value:.4g}" for name, value in metrics.items() if value is not None]
+    shown = {name: value for name, value in metrics.items() if value is not None and not of_one_class(name)}
+    said = [f"{name} {value:.4g}" for name, value in shown.items()]
     return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
 
 

@@ -28,7 +28,6 @@ from fl_dp.launch.resumption import Launch
 from fl_dp.launch.session import session
 from fl_dp.optional import require_package
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.page.read import without_place
 from fl_dp.reporting.reports import NOT_PRIVATE, of_one_class
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import rough_duration, some
@@ -218,7 +217,7 @@ class _Runs:
         result = load_run(folder, task=config.task or None, model=config.model)
         now, then = config.to_flat(), result.settings.to_flat()
         other = [key for key in now if key not in _ELSEWHERE and now[key] != then[key]]
-        if without_place(str(now["data"])) != without_place(str(then["data"])):
+        if _without_folder(now["data"]) != _without_folder(then["data"]):
             other.append("data")
         if result.summary and result.summary["task"] != code_identity(task_of(config)):
             other.append("task")
@@ -252,6 +251,12 @@ def _in_words(result: Result) -> str:
     shown = {name: value for name, value in metrics.items() if value is not None and not of_one_class(name)}
     said = [f"{name} {value:.4g}" for name, value in shown.items()]
     return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
+
+
+def _without_folder(data: object) -> tuple[str, str]:
+    """The kind and the file's name, as in csv:patients.csv."""
+    kind, _, place = str(data).partition(":")
+    return kind, Path(place).name
 
 
 def _folder_name(point: Point, seed: int) -> str:

@@ -255,6 +255,11 @@ def _of_settings(config: RunConfig) -> Iterator[str]:
             f'with aggregation = "secure" a round is one step, so rounds = {config.rounds} trains only that '
             "many steps: a model needs tens or hundreds, at the same epsilon"
         )
+    if config.personal and not config.test:
+        yield (
+            f"personal = {config.personal!r}: no site sends these parameters, so the server measures "
+            "nothing; in a simulation test = 0.2 lets each client's own model be measured"
+        )
     if not config.private:
         yield (
             f'privacy = "off" clips nothing: gradients longer than max-grad-norm = {config.max_grad_norm:g} '

@@ -144,6 +144,11 @@ def test_labels_whose_meaning_is_certain_become_int64(y: Any) -> None:
         TensorData(torch.zeros(2, 4), torch.as_tensor(y), TWO[:1])  # bools are of two classes
 
 
+def test_next_tokens_of_one_place_stay_tokens() -> None:
+    tokens = torch.tensor([[0], [1]])
+    assert TensorData(tokens, tokens, TWO, vocabulary=2).form.targets == "tokens"
+
+
 def test_arrays_are_refused_with_the_line_that_makes_tensors_of_them() -> None:
     x, y = torch.zeros(2, 4), torch.tensor([0, 1])
     for first, second, word in ((x.numpy(), y, "x"), (x, y.numpy(), "y"), (x, [0, 1], "y")):

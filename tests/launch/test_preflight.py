@@ -89,6 +89,12 @@ def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
     assert sum(one.startswith(note) for one in split(config)[1]) == said
 
 
+@pytest.mark.parametrize(("test", "said"), [(0.0, True), (0.2, False)])
+def test_a_run_that_measures_nothing_says_how_it_would(test, said):
+    notes = split(RunConfig(personal="*.bias", test=test))[1]
+    assert any("the server measures nothing; in a simulation test = 0.2" in note for note in notes) == said
+
+
 @pytest.mark.parametrize(("privacy", "said"), [("on", False), ("off", True)])
 def test_settings_chosen_for_clipped_gradients_are_said_where_nothing_clips(privacy, said):
     notes = split(RunConfig(privacy=privacy))[1]

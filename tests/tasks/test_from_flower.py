@@ -144,8 +144,10 @@ def test_in_the_pages_simulation_each_client_has_its_own_partition(ours, tmp_pat
         loader, _ = app.load_data(k, 10, batch_size=16)
         mine = torch.stack([one["img"] for one in loader.dataset])
         assert torch.equal(data.x.sort(0).values, mine.sort(0).values)
-    with pytest.raises(ConfigError, match=r"data: the task reads its own records, by train_data\(\)"):
-        fl_dp.check(**{**given, "task": ours.settings.task})
+    own = ours.settings.task
+    for arguments in ({"task": own}, {"task": "", "config": fl_dp.RunConfig(task=own)}):
+        with pytest.raises(ConfigError, match=r"data: the task reads its own records, by train_data\(\)"):
+            fl_dp.check(**{**given, **arguments})
 
 
 def test_the_server_measures_what_the_apps_own_test_measures(ours):

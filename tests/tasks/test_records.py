@@ -65,19 +65,6 @@ def test_arrays_and_lists_of_the_usual_kinds(x, y, kind, form):
     assert as_data(task, (x, y)).form == form
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "line"),
-    [
-        (np.zeros((3, 8, 8, 3)), [0, 1, 1], r"x\.transpose\(0, 3, 1, 2\)"),
-        (np.zeros((3, 8)), np.eye(3, dtype=int), r"y\.argmax\(1\)"),
-        (np.zeros((3, 8)), [0.0, 1.0, 2.0], r"y\.long\(\)"),
-    ],
-)
-def test_arrays_of_other_kinds_are_refused_with_the_line_to_write(x, y, line):
-    with pytest.raises(DataError, match=line):
-        as_data(type("Some", (Task,), {"classes": 3})(TaskSettings()), (x, y))
-
-
 @pytest.mark.parametrize("found", [None, 5, (1, 2, 3), "data"])
 def test_what_is_no_pair_is_refused(found):
     with pytest.raises(DataError, match="Expected inputs and targets"):

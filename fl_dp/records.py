@@ -151,6 +151,14 @@ def total_steps(entries: Iterable[Entry]) -> int:
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
 
 
+def assuming(arithmetic: str, *, shortly: bool = False) -> str:
+    """What an epsilon assumes of it, in words; the name itself if it is none of ARITHMETICS."""
+    if arithmetic == STEADY_ROWS:
+        means = "" if shortly else " (a record's gradient has the same bits whatever is computed beside it)"
+        return f"assuming steady rows{means}"
+    return "with each record in a pass of its own" if arithmetic == PROVEN else f"{arithmetic!r:.24}"
+
+
 def _arithmetic(found: object) -> str:
     if found not in ARITHMETICS:
         raise ValueError(f"expected {' or '.join(ARITHMETICS)}")

@@ -13,6 +13,7 @@ from fl_dp.cli.common import APP_OPTIONS, PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.ledger_place import named_ledger
+from fl_dp.records import assuming
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import (
     AccountReport,
@@ -131,7 +132,7 @@ def retire(
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
-        f"{report.accountant}, arithmetic {report.arithmetic}; with the accounts before "
+        f"{report.accountant}, {assuming(report.arithmetic)}; with the accounts before "
         f"it {rounded_up(report.total.epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
         "is spent from now on is added to it, but reports of later runs count only from here. The old "
         "entries stay."

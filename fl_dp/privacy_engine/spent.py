@@ -7,7 +7,7 @@ from typing import Literal
 
 from fl_dp.accounting.epsilon import in_digits
 from fl_dp.errors import AssumedSamplingWarning
-from fl_dp.records import STEADY_ROWS
+from fl_dp.records import STEADY_ROWS, assuming
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PrivacySpent:
         others = f"; {self.account}" if self.account else ": other trainings on these records add up"
         told = (
             f"epsilon {in_digits(self.epsilon, 6)} at delta {self.delta:g} after {self.steps} steps, "
-            f"arithmetic {STEADY_ROWS}, of this engine alone{others}"
+            f"{assuming(STEADY_ROWS)}, of this engine alone{others}"
         )
         parts = [*self.wrong, told]
         if self.assumed:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fl_dp.clean_text import clean
 from fl_dp.config.data import RECORD
+from fl_dp.records import assuming
 from fl_dp.reporting.console import alone_words, marked, rounded_up, times
 from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, ClientReport, Summary
 from fl_dp.reporting.table import print_table
@@ -77,7 +78,8 @@ def spread_lines(summary: Summary) -> Iterator[str]:
     ways: dict[str, list[str]] = {}
     for name in sorted(clients, key=natural):
         one = clients[name]
-        way = f"epsilon at delta {one.delta:g}, by {one.accountant}, arithmetic {one.arithmetic}"
+        arithmetic = assuming(one.arithmetic, shortly=True)
+        way = f"epsilon at delta {one.delta:g}, by {one.accountant}, {arithmetic}"
         ways.setdefault(way, []).append(name)
     for way, names in ways.items():
         yield way if len(ways) == 1 else f"{way}, {named(names)}"

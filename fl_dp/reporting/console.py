@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 
 from fl_dp.clean_text import clean
-from fl_dp.records import CLIENT_STATUSES
+from fl_dp.records import CLIENT_STATUSES, assuming
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
@@ -42,7 +42,7 @@ def epsilon_means(together: FederationBudget, delta: float) -> str:
     alone = "" if together.epsilon_alone is None else "; alone: if the assumption behind secure sums fails"
     return (
         f"eps: the cost of this run for one {together.unit}, out of the client's budget; at delta {delta:g}, "
-        f"by {', '.join(together.accountants)}, arithmetic {together.arithmetic}{alone}"
+        f"by {', '.join(together.accountants)}, {assuming(together.arithmetic)}{alone}"
     )
 
 

@@ -65,7 +65,7 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert "2 clients with 1442 records: largest 721, median 721, smallest 721; 2 train in each of 2" in out
     assert "\nnoise-multiplier " in out
     assert "\nat the end: eps 3.00 of 3.00\n" in out
-    assert "at delta 1e-05, by rdp, arithmetic steady-rows" in " ".join(out.split())
+    assert "at delta 1e-05, by rdp, assuming steady rows" in " ".join(out.split())
     assert "\nno budget ends before the last round\n" in out
     memory = found.forecast.memory
     total, step = (

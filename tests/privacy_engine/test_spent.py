@@ -40,8 +40,9 @@ def test_only_if_all_was_seen_it_says_that_all_was_checked():
     spent = trained().get_privacy_spent()
     assert (spent.assumed, spent.wrong, spent.steps) == ((), (), 2)
     assert str(spent) == (
-        f"epsilon {in_digits(spent.epsilon, 6)} at delta 1e-05 after 2 steps, arithmetic steady-rows, of "
-        "this engine alone: other trainings on these records add up. All that can be seen was checked: "
+        f"epsilon {in_digits(spent.epsilon, 6)} at delta 1e-05 after 2 steps, assuming steady rows (a "
+        "record's gradient has the same bits whatever is computed beside it), of this engine alone: other "
+        "trainings on these records add up. All that can be seen was checked: "
         "Poisson draws, each example's own loss, noise."
     )
 

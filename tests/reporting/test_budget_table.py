@@ -74,8 +74,8 @@ def test_the_table_says_whose_epsilons_they_are_below_it():
         "0 1.24 3.00 30 3 1 trained",
         "2 1.00 3.00 30 3 1 trained",
         "client 1 failed: [red]no reply[/red]",
-        "epsilon at delta 1e-05, by pld, arithmetic steady-rows, clients 0, 1",
-        "epsilon at delta 1e-05, by rdp, arithmetic proven, client 2",
+        "epsilon at delta 1e-05, by pld, assuming steady rows, clients 0, 1",
+        "epsilon at delta 1e-05, by rdp, with each record in a pass of its own, client 2",
         "epsilon: largest inf, median 1.24, smallest 1.00, of 3.00",
     ]
     assert printed({}) == ""
@@ -96,7 +96,7 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
         "north 1.30 0.00 1.30 3.00 30 3 1 trained",
         "south 1.20 1.70 2.20 3.00 30 3 1 trained",
         "liar 0.00 inf inf 99999.00 0 3 1 idle",
-        "epsilon at delta 1e-05, by pld, arithmetic steady-rows",
+        "epsilon at delta 1e-05, by pld, assuming steady rows",
         "epsilon: largest 1.30, median 1.25, smallest 1.20, of 3.00",
         "claimed: what the ledger shows of other runs, by its site's word; total: with",
         "this run",
@@ -104,7 +104,7 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
     assert [" ".join(line.split()) for line in alone[1:]] == [
         "client this run of steps rounds left last round",
         "north 1.30 3.00 30 3 1 trained",
-        "epsilon at delta 1e-05, by pld, arithmetic steady-rows",
+        "epsilon at delta 1e-05, by pld, assuming steady rows",
     ]
 
 

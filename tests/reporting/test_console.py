@@ -23,12 +23,13 @@ def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
     lines = RoundLines()
     assert lines.of(RECORD, 3).splitlines() == [
         "eps: the cost of this run for one record, out of the client's budget; at delta",
-        "1e-05, by pld, arithmetic steady-rows",
+        "1e-05, by pld, assuming steady rows (a record's gradient has the same bits",
+        "whatever is computed beside it)",
         round_line(RECORD, 3),
     ]
     assert lines.of(RECORD, 3) == round_line(RECORD, 3)
     other = replace(RECORD, federation=replace(FEDERATION, accountants=("pld", "rdp")))
-    assert "by pld, rdp, arithmetic" in lines.of(other, 3).replace("\n", " ")
+    assert "by pld, rdp, assuming" in lines.of(other, 3).replace("\n", " ")
     nobody = replace(RECORD, federation=replace(FEDERATION, accountants=()), delta=0.0)
     assert lines.of(nobody, 3).startswith("eps: nothing was spent, because no client has trained\n")
 

@@ -16,7 +16,7 @@ from fl_dp.config.files import read_json
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.payment import AcceptedRound
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, RoundPlan, assuming
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
@@ -96,7 +96,7 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     return [
         asks,
         f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}"
-        f" ({plan.clipping}), arithmetic {plan.arithmetic}",
+        f" ({plan.clipping}), {assuming(plan.arithmetic, shortly=True)}",
         *_of_sum(plan),
         _cost(accepted, spent),
     ]

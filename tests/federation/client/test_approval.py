@@ -47,7 +47,7 @@ def test_the_question_says_what_is_asked_and_what_it_costs(site: Asked) -> None:
     asks, each, cost = site.question()
     assert asks.startswith("run run-1 asks client hospital to train linear with loss cross-entropy on digits")
     assert "3 steps of about 64 of " in each
-    assert "noise multiplier 1.5, clipping bound 1 (abadi), arithmetic steady-rows" in each
+    assert "noise multiplier 1.5, clipping bound 1 (abadi), assuming steady rows" in each
     site.say(yes=True)
     update = site.train()
     after = float(cost.split("is spent, ")[1].split()[0])
@@ -63,7 +63,7 @@ def test_without_protection_and_how_gradients_are_clipped_it_says_so(tmp_path: P
     assert site.question(plan)[-1].startswith("NOT PRIVATE: no protection")
     site.say(yes=False)
     asked = site.question(replace(PLAN, clipping="automatic"))
-    assert "clipping bound 1 (automatic), arithmetic steady-rows" in asked[1]
+    assert "clipping bound 1 (automatic), assuming steady rows" in asked[1]
 
 
 def test_yes_holds_for_the_run_and_for_nothing_else(site: Asked) -> None:

@@ -31,6 +31,6 @@ def test_numbers_are_rounded_up_and_never_say_that_a_guess_is_sure() -> None:
 
 def test_the_page_says_how_often_a_guess_can_be_right(make: Make) -> None:
     text = Page(render_page(make(rounds=8))).text  # epsilon 2.001, shown as 2.01
-    assert "right with a probability of at most 88.2 %; a blind guess with 50 %" in text
+    assert "right with a probability of at most 88.2 %; a blind guess is right with 50 %" in text
     assert "almost no limit" not in text
     assert "almost no limit" in Page(render_page(make("much", rounds=30))).text

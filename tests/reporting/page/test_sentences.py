@@ -75,7 +75,7 @@ FOLLOWS = {
     "What is assumed": ("plain", "unprotected"),
     "This launch counted the records of each part": ("plain", "served"),
     "keeps no memory of earlier ones": ("persons", "plain"),
-    "the same to the last bit": ("plain", "persons"),
+    "the same bits whatever": ("plain", "persons"),
     "The task's own code computes": ("of other code", "plain"),
     "The weights that training started from": ("weights of a file", "plain"),
     "they were fixed without looking at results": ("two mechanisms", "plain"),

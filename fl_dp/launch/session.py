@@ -64,6 +64,9 @@ def session() -> Iterator[None]:
     counts for runs with equal passes. All else is each run's own: ledger, what clients keep, and every random
     number. After a run that fails, or Ctrl-C, all starts anew. A session inside a session is part of it.
 
+    Returns:
+        A context, which gives nothing.
+
     Raises:
         ConfigError: From `fl_dp.simulate`, while another thread simulates in the session.
 

@@ -12,7 +12,7 @@ import fl_dp
 from fl_dp.federation.server.strategy import StrategyParts
 
 # The first makes runs/first, which the others read; in a process of its own, as it starts Ray.
-OF_A_RUN = ["simulate", "load_run", "Result", "predict", "encode", "study", "Results"]
+OF_A_RUN = ["simulate", "load_run", "Result", "predict", "encode", "session", "study", "Results"]
 OF_A_PROCESS = [name for name in fl_dp.__all__ if name not in OF_A_RUN]
 FUNCTIONS = [name for name in fl_dp.__all__ if inspect.isfunction(getattr(fl_dp, name))]
 

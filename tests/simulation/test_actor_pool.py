@@ -363,3 +363,46 @@ def test_close_ends_all(fake_ray):
     pool.close()
     assert all(handle.dead for handle in fake_ray.actors)
     assert pool.actors == 0
+
+
+def test_a_pool_at_rest_keeps_its_actors_and_nothing_of_the_last_round(fake_ray):
+    pool = pool_of(fake_ray, 2)
+    while pool.actors < 2:
+        run(pool)
+    pool.rest()
+    assert (pool.done, pool.sum()) == ({}, ([], {}))
+    assert run(pool) == {}
+    assert len(fake_ray.actors) == 2
+
+
+class Told(Adder):
+    """Trains only after it was told to."""
+
+    told = 0
+
+    def use(self, number: int) -> None:
+        self.told = number
+
+    def train(self, *args: Any) -> ChunkDone:
+        assert self.told == 1
+        return super().train(*args)
+
+
+def test_every_actor_is_called_before_it_trains_again_and_one_that_fails_is_replaced(fake_ray):
+    def started() -> Told:
+        made = Told()
+        made.told = 1
+        return made
+
+    pool = pool_of(fake_ray, 2, started)
+    while pool.actors < 2:
+        run(pool)
+    for handle in fake_ray.actors:
+        handle.instance.told = 0
+    error = RayTaskError("use", "a remote traceback", ValueError("patient 17"))
+    fake_ray.fault = lambda ref, ended: error if (ref.method, ref.handle.number) == ("use", 0) else None
+    pool.call_first(lambda handle: handle.use.remote(1))
+    assert pool.actors == 0
+    assert run(pool) == {}
+    assert fake_ray.actors[0].dead is error
+    assert all(handle.dead is None for handle in fake_ray.actors[1:])

@@ -64,7 +64,7 @@ class SharedData:
     def holds_the_same(self, other: Self) -> bool:
         """Whether both hold the same records in the same parts, to the bit; `inputs` follow from them."""
         arrays = ((self.x, other.x), (self.y, other.y), (self.bounds, other.bounds))
-        alone = {"x": None, "y": None, "bounds": None, "inputs": None}
+        alone: dict[str, Any] = {"x": None, "y": None, "bounds": None, "inputs": None}
         return replace(self, **alone) == replace(other, **alone) and all(
             one.dtype == two.dtype and np.array_equal(_bits(one), _bits(two)) for one, two in arrays
         )

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TextIO
 
 from fl_dp.clean_text import one_line
@@ -114,8 +113,8 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def _init(address: str, scratch: Path, cpus: int) -> ModuleType:
-    """Start Ray, or join a cluster; returns the module."""
+def _init(address: str, scratch: Path, cpus: int) -> Any:
+    """Start Ray, or join a cluster; returns its module, which has no types."""
     import ray  # late: Ray reads its settings when it is imported
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}

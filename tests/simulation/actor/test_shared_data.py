@@ -89,3 +89,22 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     assert driver[1].form == parts[1].form
     assert [part.read for part in (parts[0], parts[1], driver[1])] == [None, read, None]
     assert computed == [6]
+
+
+def test_the_same_records_are_known_by_every_bit_of_them_and_by_their_parts():
+    first = SharedData.of(data(), PARTS)
+    again = pickle.loads(pickle.dumps(SharedData.of(data(), PARTS)))
+    assert first.holds_the_same(replace(again, inputs=np.zeros(1)))
+    zero = np.zeros_like(first.x)
+    for one, other in [
+        (first, SharedData.of(data(), PARTS[::-1])),
+        (first, replace(first, bounds=np.array([0, 1, 5, 6]))),
+        (first, replace(first, y=1 - first.y)),
+        (first, replace(first, x=first.x.view(np.int32))),
+        (first, replace(first, classes=("a", "c"))),
+        (first, replace(first, features=FixedFeatures("scatter:1"))),
+        (replace(first, x=zero), replace(first, x=-zero)),
+    ]:
+        assert not one.holds_the_same(other)
+    nothing = replace(first, x=zero * np.nan)
+    assert nothing.holds_the_same(replace(nothing, x=nothing.x.copy()))

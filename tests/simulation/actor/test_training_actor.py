@@ -288,3 +288,17 @@ def test_an_actor_trains_with_plain_sgd(federation):
     assert done.problem == ""
     for name, array in state_arrays(model).items():
         np.testing.assert_allclose(done.arrays[name], array, rtol=0, atol=1e-6)
+
+
+def test_an_actor_trains_on_other_records_as_a_new_one_would_and_keeps_nothing_of_a_client(federation):
+    """So that the next run can have it."""
+    shared = federation.shared
+    other = dataclasses.replace(shared, x=shared.x[::-1].copy(), y=shared.y[::-1].copy())
+    work = item(federation, 0, weight=1.0)
+    actor, new = federation.actor(), TrainingActor(other, federation.settings())
+    before = actor.train(1, [work], 64, shared_round(federation))
+    assert (actor._sum, actor._kept) == ({}, b"")
+    actor.use(other)
+    sums = [one.train(2, [work], 64, shared_round(federation)).sum for one in (actor, new)]
+    assert all(np.array_equal(array, sums[1][name]) for name, array in sums[0].items())
+    assert not all(np.array_equal(array, sums[0][name]) for name, array in before.sum.items())

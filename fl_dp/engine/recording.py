@@ -3,6 +3,7 @@
 `make_fx` makes the list from the engine's own pass: forward, backward, rules, kernels, factors and sums.
 Weights and buffers are inputs, as examples are, and `make_fx` refuses code that branches on them. TorchScript
 interprets the list as it is: called from Python, a small model's operators take longer than their arithmetic.
+(PyTorch calls TorchScript deprecated, but has no other interpreter; without one, nothing would be recorded.)
 The list is accepted only if it gives the same bits as the pass itself, on random examples, some so large that
 squares overflow, and at several weights. So what was checked of the pass holds for the list: which rows are
 steady, how far rounding can move a sum, what a repeated round gives.

@@ -189,7 +189,6 @@ def clipped_grad_sum(
         losses,
         kept,
         parameters,
-        len(losses),
         max_grad_norm=max_grad_norm,
         clipping=clipping,
         most=most,
@@ -202,18 +201,19 @@ def sum_of(
     losses: Tensor,
     kept: dict[str, Kept],
     parameters: Mapping[str, Tensor],
-    count: int,
     *,
     max_grad_norm: Bounds,
     clipping: ClipFunction | str = "abadi",
     most: int = MOST_IN_FLOAT32,
     ordered: bool = False,
-    counted: Tensor | None = None,
+    ignored: Tensor | None = None,
+    all_finite: bool = False,
 ) -> ClippedSum:
     """`clipped_grad_sum` from what a pass has kept; `kept` is empty afterwards. Raises the same errors.
 
-    count: the number of examples; losses (N,) after them are padding, and count nowhere. counted: (count,)
-    booleans, for examples among them that add nothing; None if there are none.
+    ignored: (N,) booleans, for losses that add nothing, such as those of padding; None if there are none.
+    They have norms like all others. all_finite: no norm is looked at, and whoever uses the sum must see that
+    all are finite; otherwise it may hold NaN.
     """
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
@@ -221,17 +221,15 @@ def sum_of(
         return empty_sum(parameters, max_grad_norm, clipping, most=most, ordered=ordered)
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping, ordered=ordered)
     for factor in {id(one): one for one in factors.values()}.values():  # a group's parameters share one
-        factor[count:] = 0
-        if counted is not None:
-            factor[:count].masked_fill_(~counted.to(factor.device), 0)
-    left_out = _spoilt(norms)
+        if ignored is not None:
+            factor.masked_fill_(ignored, 0)
+    left_out = None if all_finite else _spoilt(norms)
     grads: dict[str, Tensor] = {}
     with full_precision(losses.device):
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
             adding = additions(part.positions, parameters[name].numel(), most, ordered=ordered)
             grads[name] = _like(parameters[name], part.weighted_sum(factor, adding, left_out=left_out))
-    norms = norms[:count] if counted is None else norms[:count][counted.to(norms.device)]
     return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms, clipping, most, ordered)
 
 

@@ -466,7 +466,7 @@ class PrivacyEngine(Fixed, Reports, States):
             if not len(losses):
                 return nothing(self._rule)
             kept = keep_gradients(losses, self.parameters, axes, self.chooser)
-            return clipped_pass(self._rule, losses, kept, len(losses))
+            return clipped_pass(self._rule, losses, kept)
 
         return self._check.clipped(clip)
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -14,10 +15,10 @@ from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.errors import ENDS, words_of
 from fl_dp.training.objective import Batch
 from fl_dp.training.passes import Passes
-from fl_dp.training.recorder import Recorder
+from fl_dp.training.recorder import Recorder, clipped_rows
 from fl_dp.training.replicas import Replicas
 from fl_dp.training.rows import filled
-from fl_dp.training.step import DpSgd, clipped_pass, nothing
+from fl_dp.training.step import DpSgd, nothing
 
 logger = logging.getLogger("fl_dp")
 
@@ -47,16 +48,23 @@ class ClippedPasses:
         """The clipped sum of a batch at the model's weights, in one pass.
 
         passes: of a copy that has these weights; its sum is moved to the first device. rows: of the pass,
-        at least the number of examples. counted: as in `sum_of`. It raises if one example may spoil the
-        others, see `clipped_grad_sum`.
+        at least the number of examples. counted: (n,) booleans, for examples that add something; None for
+        all. It raises if one example may spoil the others, see `clipped_grad_sum`.
         """
         passes = passes or self.first
-        whole = filled(rows, batch, passes.device)
-        losses, kept = self._recorder.kept(passes, whole) if self._recorder else passes.kept(whole)
-        clipped = clipped_pass(
-            self.rule, losses, kept, len(batch[0]), counted=counted, copy=passes.parameters
-        )
-        return clipped.on(self.first.device)
+        count = len(batch[0])
+        ignored = torch.arange(rows, device=passes.device) >= count
+        if counted is not None:
+            ignored[:count] = ~counted.to(passes.device)
+        whole = (*filled(rows, batch, passes.device), ignored)
+        if self._recorder:
+            clipped = self._recorder.clipped(self.rule, passes, whole)
+        else:
+            clipped = clipped_rows(self.rule, passes, whole)
+        norms = clipped.norms[:count]
+        if counted is not None:
+            norms = norms[counted.to(norms.device)]
+        return replace(clipped, norms=norms).on(self.first.device)
 
     def clipped_or_none(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
         """As `sum_of_pass`, but an example that raises contributes nothing, and all others still count.

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.clipping import check_losses
+from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import check_overrides
-from fl_dp.engine.recording import Passed
 from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.engine.unfused import unfuse
 from fl_dp.errors import ProbeError
@@ -60,13 +60,13 @@ class Passes:
         """`losses_at` the model's weights."""
         return losses_at(self.model, self.objective, examples, self.device)
 
-    def kept(self, batch: Batch) -> Passed:
+    def kept(self, batch: Batch) -> tuple[Tensor, dict[str, Kept]]:
         """Losses, and what is kept of each parameter's gradients, at the model's weights."""
         losses = self.losses_of(*batch)
         check_losses(losses)
         return losses, keep_gradients(losses, self.parameters, self._axes, self.chooser)
 
-    def kept_at(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
+    def kept_at(self, batch: Batch, state: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Kept]]:
         """`kept` at these parameters and buffers, by name; no tensor moves to other memory."""
         parameters = {name: state[name] for name in self.parameters}
         with in_place_of(self.model, state):

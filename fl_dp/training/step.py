@@ -55,6 +55,11 @@ class DpSgd:
         """The most examples of a draw. How far rounding moves a sum depends on this number."""
         return most_drawn(self.batch_size)
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What decides how the sums of a pass are computed."""
+        return str(self.max_grad_norm), self.clipping, self.most, self.ordered
+
 
 def take_step(
     rule: DpSgd,
@@ -86,14 +91,14 @@ def clipped_pass(
     rule: DpSgd,
     losses: Tensor,
     kept: dict[str, Kept],
-    count: int,
     *,
-    counted: Tensor | None = None,
+    ignored: Tensor | None = None,
+    all_finite: bool = False,
     copy: Mapping[str, Tensor] | None = None,
 ) -> ClippedSum:
     """The clipped sum of one pass, from its losses (N,) and what it kept of the gradients.
 
-    count, counted: as in `sum_of`. copy: the parameters of a copy of the model that ran.
+    ignored, all_finite: as in `sum_of`. copy: the parameters of a copy of the model that ran.
     """
     bound, clipping, most = rule.max_grad_norm, rule.clipping, rule.most
     own = rule.parameters if copy is None else copy
@@ -101,12 +106,12 @@ def clipped_pass(
         losses,
         kept,
         own,
-        count,
         max_grad_norm=bound,
         clipping=clipping,
         most=most,
         ordered=rule.ordered,
-        counted=counted,
+        ignored=ignored,
+        all_finite=all_finite,
     )
 
 

@@ -8,6 +8,7 @@ from trainers import plan_of, trainer_for
 
 from fl_dp.engine.gradients import settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.form import Form
 from fl_dp.training import recorder as module
 from fl_dp.training.recorder import Recorder
@@ -51,19 +52,26 @@ def test_steps_are_the_same_to_the_bit(data, replays, plan):
     assert len(replays) > 4
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("harm", ["not finite", "no class"])
-def test_a_bad_example_contributes_nothing_and_the_others_as_ever(data, replays, harm):
+def test_a_bad_example_contributes_nothing_and_the_others_as_ever(data, replays, harm, dropout):
     """A label that is no class raises: all examples are then computed one by one, as without a recorder."""
     x, y = (part.clone() for part in data.batch(torch.arange(10)))
     if harm == "not finite":
         x[3] = torch.nan
     else:
         y[3] = 99
-    own, recorded = (trainer_of(mlp(dropout=0.0), data, one) for one in (None, Recorder(after=0.0)))
+    own, recorded = (trainer_of(mlp(dropout), data, one) for one in (None, Recorder(after=0.0)))
     recorded.clipped.sum_of_pass(data.batch(torch.arange(10)), ROWS)
     replays.clear()
-    expected, found = (one.clipped.clipped_or_none((x, y), ROWS) for one in (own, recorded))
+    with kept_random_state():
+        torch.manual_seed(1)
+        found = recorded.clipped.clipped_or_none((x, y), ROWS)
+        torch.manual_seed(1)
+        expected = own.clipped.clipped_or_none((x, y), ROWS)
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
+    assert torch.equal(found.norms[found.norms.isfinite()], expected.norms[expected.norms.isfinite()])
+    assert (len(found.norms), found.num_non_finite) == ((10, 1) if harm == "not finite" else (9, 0))
     assert len(replays) == (1 if harm == "not finite" else 12)  # all, each alone, all that count
 
 

@@ -79,10 +79,9 @@ def test_passes_add_up_to_the_clipped_sum_of_all_and_padding_counts_for_nothing(
     def passed(first):
         losses = losses_of(model, data, torch.arange(first, first + 8))
         kept = keep_gradients(losses, rule.parameters, None, KernelChooser())
-        return clipped_pass(rule, losses, kept, min(8, 12 - first))
+        return clipped_pass(rule, losses, kept, ignored=torch.arange(first, first + 8) >= 12)
 
     found = added_up(rule, (passed(first) for first in (0, 8)))
-    assert len(found.norms) == 12
     for name, one in whole.grads.items():
         torch.testing.assert_close(found.grads[name].float(), one)
 

@@ -20,7 +20,7 @@ from fl_dp.config.run import MAY_CHANGE, PATHS, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.client.registration import is_public
-from fl_dp.launch.check import check_run
+from fl_dp.launch.check import mistakes_in
 from fl_dp.launch.launcher import resume
 from fl_dp.launch.progress_reporter import reporting_progress
 from fl_dp.launch.request import Engine, RunRequest
@@ -175,7 +175,7 @@ class _Runs:
             config = request.config
             if not (config.public_data or is_public(config)) and (self.ledger is None or not config.private):
                 return [f"{config.data} is private: runs need privacy, and one lasting ledger, ledger=."]
-            return check_run(request, engine=ENGINE, ledger=self.ledger).problems
+            return mistakes_in(request, engine=ENGINE, ledger=self.ledger)
         except FlDpError as error:
             return [str(error)]
 

@@ -119,6 +119,19 @@ def check_run(
     return CheckResult(wrong.found, tuple(notes), cost, server, of_sites)
 
 
+def mistakes_in(request: RunRequest, *, engine: Engine | None, ledger: Path | None) -> tuple[str, ...]:
+    """What a launch would refuse before it starts anything; quick, as no step is tried."""
+    wrong = _Mistakes(str)
+    with wrong:
+        config = request.simulated(engine).config
+        check_first(config, clients=True)
+        from fl_dp.launch import preflight  # late: as above
+
+        preflight.preflight(config, clients=True, each=wrong)
+        ledger_place(config, engine, ledger, one_run=False)
+    return wrong.found
+
+
 def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
     """Collect everything in task, data and model that training would refuse; returns notes about them."""
     from fl_dp.launch.validation import validate  # late: as above

@@ -8,7 +8,7 @@ PARTS =
 QUICK =
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh --dev
 
 check: setup
 	.venv/bin/ruff format --check .

@@ -9,11 +9,13 @@ import sys
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 ROOT = Path(__file__).parents[1]
 CUDA = re.compile("(nvidia|cuda)-|triton$")  # what PyTorch's build on PyPI wants, and one for CPUs does not
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _ABOVE = "# made by scripts/requirements.py; docs/installing.md says what for\n"
 
 
@@ -27,9 +29,20 @@ def main(poetry: str = "poetry") -> None:
         "cuda": cuda,
     }.items():
         (ROOT / f"requirements-{name}.txt").write_text(_ABOVE + "".join(blocks))
+    (ROOT / "requirements-cpu.txt").write_text(_ABOVE + cpu(lock["package"]))
     (ROOT / "requirements.txt").write_text(
         _run(poetry, "export", "--with", "dev,pins", "--without-hashes", "--without-urls")
     )
+
+
+def cpu(packages: Collection[dict[str, Any]]) -> str:
+    """Linux' builds without CUDA, which only PyTorch's own index has."""
+    lines = [
+        f"{one['name']}=={one['version']}+cpu ; sys_platform == 'linux'\n"
+        for one in packages
+        if one["name"] in ("torch", "torchvision")
+    ]
+    return f"--index-url {CPU_INDEX}\n" + "".join(lines)
 
 
 def hashes(files: Collection[dict[str, str]]) -> set[str]:

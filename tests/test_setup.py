@@ -192,32 +192,139 @@ def test_scripts_are_executable_and_name_no_host(name: str) -> None:
     assert "://" not in (ROOT / name).read_text()
 
 
-# In place of a Python: it makes environments of itself, and notes how pip was called.
-PYTHON = """#!/usr/bin/env bash
-case "$1 $2" in
-    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo 1 >"$3/pyvenv.cfg" ;;
-    "-m pip") env | grep ^PIP_ >>"$(dirname "$0")/pip.txt" ;;
+# In place of a Python: it makes environments of itself, and notes what it was called for. The index of
+# builds for CPUs answers if INDEX is set.
+PYTHON = f"""#!/usr/bin/env bash
+exec 3>>"$NOTES"
+case "$*" in
+    "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "made" >&3 ;;
+    "-m pip "*/dev/stdin) echo "tools: $(tr '\\n' ' ')" >&3 ;;
+    "-m pip "*) echo "bar $PIP_PROGRESS_BAR ${{*:3}}" >&3; [[ "$*" != *-cpu.txt* || -n "${{INDEX:-}}" ]] ;;
+    "- "*) exec "{sys.executable}" "$@" ;;
+    "-P "*) echo "ran ${{*:3}}" >&3 ;;
 esac
 """
 
 
-def test_the_set_up_draws_no_bars_and_its_last_line_says_how_to_call_fl_dp(tmp_path: Path) -> None:
-    (tmp_path / "scripts").mkdir()
-    shutil.copy(ROOT / "scripts/setup.sh", tmp_path / "scripts")
-    for name in ("requirements.txt", "pyproject.toml"):
-        (tmp_path / name).touch()
-    python = tmp_path / "path/python3.12"
-    python.parent.mkdir()
-    python.write_text(PYTHON)
-    python.chmod(0o755)
-    found = os.environ | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
-    ended = subprocess.run(
-        [tmp_path / "scripts/setup.sh"], env=found, capture_output=True, text=True, check=True
-    )
-    assert (tmp_path / ".venv/bin/pip.txt").read_text().count("PIP_PROGRESS_BAR=off") == 2
-    last = ended.stderr.splitlines()[-1]
+class Checkout:
+    """A folder with the scripts, and such a Python first on PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.venv, self.notes = folder, folder / ".venv", folder / "notes"
+        self.path = folder / "path"
+        (folder / "scripts").mkdir()
+        for name in ("run.sh", "scripts/setup.sh", "requirements.txt", "pyproject.toml"):
+            shutil.copy(ROOT / name, folder / name)
+        self.program("python3.12", PYTHON)
+
+    def program(self, name: str, text: str) -> None:
+        self.path.mkdir(exist_ok=True)
+        (self.path / name).write_text(text)
+        (self.path / name).chmod(0o755)
+
+    def call(self, script: str, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
+        """What it says, and what it has Python do."""
+        self.notes.write_text("")
+        env = {"PATH": f"{self.path}:{os.environ['PATH']}", "NOTES": str(self.notes), **env}
+        done = subprocess.run([self.folder / script, *words], env=env, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        return done.stderr, self.notes.read_text()
+
+    def set_up(self, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
+        return self.call("scripts/setup.sh", *words, code=code, **env)
+
+    @property
+    def words(self) -> str:
+        return (self.venv / ".words").read_text().strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+no_driver = pytest.mark.skipif(
+    Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None,
+    reason="this machine has a driver of NVIDIA's",
+)
+
+
+def test_the_set_up_draws_no_bars_and_its_last_line_says_how_to_call_fl_dp(checkout: Checkout) -> None:
+    said, done = checkout.set_up("--cuda")
+    assert re.fullmatch(r"made\nbar off install .* -e \S+\[report,vision\]\n", done)
+    last = said.splitlines()[-1]
     assert "source .venv/bin/activate" in last
     assert ".venv/bin/fl-dp" in last
+
+
+@no_driver
+@pytest.mark.parametrize(("index", "build"), [("answers", "--cpu"), ("", "--cuda")])
+def test_without_a_driver_the_build_for_cpus_is_taken_if_its_index_answers(checkout, index, build):
+    said, done = checkout.set_up(INDEX=index)
+    assert "-r " + str(checkout.folder / "requirements-cpu.txt --timeout 10 --retries 0") in done
+    assert ("taking PyPI's build, with CUDA" in said) == (build == "--cuda")
+    assert checkout.words == build
+    assert checkout.set_up(INDEX="answers") == ("", "")
+
+
+def test_with_a_driver_no_other_index_is_asked(checkout: Checkout) -> None:
+    checkout.program("nvidia-smi", "")
+    assert "requirements-cpu.txt" not in checkout.set_up(INDEX="answers")[1]
+    assert checkout.words == "--cuda"
+
+
+def test_cpu_is_never_answered_with_cuda(checkout: Checkout) -> None:
+    said, done = checkout.set_up("--cpu", code=1)
+    assert said.splitlines()[-1].startswith("error: no PyTorch from the index in requirements-cpu.txt;")
+    assert "-e" not in done.split()
+    checkout.set_up("--cpu", INDEX="answers")
+    (checkout.folder / "requirements.txt").write_text("changed")
+    checkout.set_up(code=1)
+
+
+def test_developers_tools_are_added_to_what_is_there_and_stay(checkout: Checkout) -> None:
+    assert "tools:" not in checkout.set_up("--cuda")[1]
+    done = checkout.set_up("--dev")[1]
+    assert "made" not in done
+    assert re.search(r"^tools: .*\bpytest>=", done, re.M)
+    assert checkout.words == "--cuda --dev"
+    assert checkout.set_up() == checkout.set_up("--dev") == checkout.set_up("--cuda") == ("", "")
+    (checkout.folder / "requirements.txt").write_text("changed")
+    assert "tools:" in checkout.set_up()[1]
+
+
+def test_the_other_build_makes_venv_anew(checkout: Checkout) -> None:
+    checkout.set_up("--dev", "--cpu", INDEX="answers")
+    assert checkout.set_up("--cuda")[1].startswith("made\n")
+    assert checkout.words == "--cuda --dev"
+    assert checkout.set_up("--cpu", INDEX="answers")[1].startswith("made\n")
+
+
+def test_a_venv_from_before_there_were_choices_is_kept(checkout: Checkout) -> None:
+    checkout.set_up("--cuda")
+    (checkout.venv / ".words").unlink()
+    assert checkout.set_up() == ("", "")
+    assert "made" not in checkout.set_up("--dev")[1]
+    assert checkout.words == "--cuda --dev"
+
+
+def test_a_word_that_is_none_is_refused(checkout: Checkout) -> None:
+    assert "--gpu: scripts/setup.sh knows --dev, --cpu and --cuda." in checkout.set_up("--gpu", code=2)[0]
+
+
+def test_run_sh_hands_the_build_to_the_set_up_and_the_rest_to_the_run(checkout: Checkout) -> None:
+    done = checkout.call("run.sh", "--simulate", "--cuda", "2", "--out", "a b")[1]
+    assert checkout.words == "--cuda"
+    assert done.splitlines()[-1] == "ran fl_dp.cli.run --simulate 2 --out a b"
+
+
+def test_the_build_for_cpus_is_the_locks(lock: dict[str, Any]) -> None:
+    locked = {one["name"]: one["version"] for one in lock["package"]}
+    lines = (ROOT / "requirements-cpu.txt").read_text().splitlines()[1:]
+    assert lines[0] == "--index-url https://download.pytorch.org/whl/cpu"
+    assert [line.split(" ;")[0] for line in lines[1:]] == [
+        f"{name}=={locked[name]}+cpu" for name in ("torch", "torchvision")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,9 @@ def study(
     """Simulate every combination of what is varied, with every seed, within one session.
 
     Every mistake of every setting is said before the first run starts. A run that is done is not repeated,
-    and one that was stopped goes on. Equal seeds have equal splits, first weights and cohorts, so that
-    settings can be compared seed by seed.
+    and one that was stopped goes on; with records or a task in memory it begins anew, and what it had cost is
+    counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
+    be compared seed by seed. Which records `test` holds out is each ledger's own secret.
 
     Args:
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.

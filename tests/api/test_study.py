@@ -140,6 +140,12 @@ def test_methods_of_a_seed_train_the_same_clients_and_no_run_is_repeated(tmp_pat
         again(learning_rate=0.1)
     with pytest.raises(ConfigError, match=r"was paid for from .*one ledger"):
         again(ledger=tmp_path / "ledger", public_data=True)
+    strategy = Path(__file__).parents[2] / "examples" / "strategies" / "most_budget_left.py:most_budget_left"
+    with pytest.raises(ConfigError, match="was trained with another strategy"):
+        again(strategy=str(strategy))
+    summary.write_text(summary.read_text().replace('"task": ""', '"task": "of other code"'))
+    with pytest.raises(ConfigError, match="was trained with another task"):
+        again()
 
 
 def test_files_that_have_changed_make_other_runs(tmp_path, monkeypatch):

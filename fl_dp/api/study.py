@@ -40,6 +40,10 @@ from fl_dp.tasks.task import Task
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 ENGINE: Engine = "ray"
+_ONE_WAY = (
+    "ledger: the data keep one sample rate and one noise; vary only what changes neither, and give "
+    "noise_multiplier."
+)
 _SHOWN = 3  # metrics in the line of a run
 _ELSEWHERE = {*PATHS, *MAY_CHANGE}  # places, and what changes no number
 _FILES = ("data", "start", "schema", "tokenizer", "strategy")
@@ -166,15 +170,21 @@ class _Runs:
         if not order or len({_folder_name(*one) for one in order}) < len(order):
             raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
         found: dict[str, list[str]] = {}
+        ways: dict[str, Any] = {}
         for point, seed in order:
-            for problem in self._problems(point, seed, order):
+            for problem in self._problems(point, seed, order, ways):
                 found.setdefault(problem, []).append(str(point))
         if found:
             whose = {problem: some(list(dict.fromkeys(points))) for problem, points in found.items()}
             raise ConfigError("\n".join(f"{points}: {problem}" for problem, points in whose.items()))
 
-    def _problems(self, point: Point, seed: int, order: Sequence[tuple[Point, int]]) -> Sequence[str]:
-        """All of them for the first seed; for others only what the settings themselves forbid."""
+    def _problems(
+        self, point: Point, seed: int, order: Sequence[tuple[Point, int]], ways: dict[str, Any]
+    ) -> Sequence[str]:
+        """All of them for the first seed; for others only what the settings themselves forbid.
+
+        ways: rates and noises by data set, which is added to.
+        """
         if "seed" in {**self.named, **point.settings}:
             return ["seed: give seeds=, such as seeds=[0, 1]: each setting runs with each."]
         first = order[0][1]
@@ -187,7 +197,12 @@ class _Runs:
                 return [f"{config.data} is private: runs need privacy, and one lasting ledger, ledger=."]
             if self.ledger is not None and not config.by_client and order[-1][1] != first:
                 return ["ledger: it refuses records that another seed splits anew; give one seed."]
-            return check_run(request, engine=ENGINE, ledger=self.ledger).problems
+            checked = check_run(request, engine=ENGINE, ledger=self.ledger)
+            if self.ledger is not None and checked.forecast:
+                way = [(one.sample_rate, one.noise_multiplier) for one in checked.forecast.mechanisms]
+                if ways.setdefault(config.data, way) != way:
+                    return [*checked.problems, _ONE_WAY]
+            return checked.problems
         except FlDpError as error:
             return [str(error)]
 

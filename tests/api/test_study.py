@@ -90,6 +90,10 @@ def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
         ("arrays is private|is private: runs need privacy", {}),
         ("is private: runs need privacy", {"ledger": "ledger", "privacy": "off"}),
         ("another seed splits anew; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
+        (
+            r"noise_multiplier = 8\.0: ledger: the data keep one sample rate and one noise",
+            {"ledger": "ledger", "vary": {"noise_multiplier": [4.0, 8.0]}},
+        ),
     ],
 )
 def test_what_private_records_forbid_is_refused_before_the_first_run(words, settings, tmp_path, monkeypatch):
@@ -101,9 +105,9 @@ def test_what_private_records_forbid_is_refused_before_the_first_run(words, sett
         y_train=random.integers(0, 2, 60),
         classes=["n", "y"],
     )
-    settings = {"data": "npz:own.npz", "evaluate": "off", "noise_multiplier": 4.0, **settings}
+    given = {"data": "npz:own.npz", "evaluate": "off", "noise_multiplier": 4.0, "vary": {"epsilon": [1]}}
     with pytest.raises(ConfigError, match=words):
-        fl_dp.study(vary={"epsilon": [1]}, out="out", **settings)
+        fl_dp.study(out="out", **{**given, **settings})
     assert [one.name for one in tmp_path.iterdir()] == ["own.npz"]
 
 

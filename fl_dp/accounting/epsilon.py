@@ -52,16 +52,20 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
         return math.inf
     if any(order_two_divergence(entry) > _MAX_DIVERGENCE for entry in entries):
         return math.inf
-    epsilon = found.compute(merge(map(_resolvable, entries)), delta)
+    epsilon = found.compute(resolvable(entries), delta)
     return epsilon if epsilon <= MAX_EPSILON else math.inf
 
 
-def _resolvable(entry: Entry) -> Entry:
-    """The entry; or, if double precision cannot resolve it, one with less noise or a higher sample rate.
+def resolvable(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries, merged; for one that double precision cannot resolve, one of less noise or a higher rate.
 
     Epsilon grows with the sample rate and falls with the noise, so it never becomes smaller. The number of
     shares is irrelevant to an observer of the sum; reset to 1.
     """
+    return merge(map(_resolvable, entries))
+
+
+def _resolvable(entry: Entry) -> Entry:
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
     return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)

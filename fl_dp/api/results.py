@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.largest import largest_epsilon
 from fl_dp.api.result import Result
+from fl_dp.config.data import DataSettings
+from fl_dp.config.run import RunConfig
+from fl_dp.config.setting import abouts_of
 from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
 from fl_dp.records import Entry
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
     from fl_dp.api.study import Point
 
 SEED, BUDGET, EPSILON, TOGETHER, LOCAL = "seed", "budget", "epsilon", "together", "local"
-_AXES = {"epsilon": BUDGET}  # a column that has another name than its setting: `epsilon` is what was spent
+# Columns that have another name than their setting: `epsilon` is what was spent, `loss` what was measured.
+_AXES = {"epsilon": BUDGET, "loss": "trained loss"}
+TAKEN = (SEED, TOGETHER, "status", "seconds", "folder", "round")
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +41,7 @@ class Results:
             this run and all before it on the same records.
         rounds: A data frame with a row a round: what was varied, `seed`, and the columns of `Result.rounds`.
         varied: Names of the columns that were varied.
+        delta: The largest of any run, at which `together` holds.
 
     Example:
         >>> import fl_dp
@@ -51,6 +57,7 @@ class Results:
     runs: "pd.DataFrame"
     rounds: "pd.DataFrame"
     varied: tuple[str, ...]
+    delta: float = math.nan
 
     def __repr__(self) -> str:
         """Means over seeds with their standard errors, and what choosing among the runs costs."""
@@ -69,7 +76,10 @@ class Results:
         if not private.any():
             return f"{NOT_PRIVATE}: no epsilon holds"
         spent = rounded_up(float(self.runs[TOGETHER].max()))
-        return f"all runs together, and so the choice of one, cost the same records epsilon {spent}{beside}"
+        return (
+            f"all runs together, and so the choice of one, cost the same records epsilon {spent} at delta "
+            f"{self.delta:g}{beside}"
+        )
 
     def plot(self, x: str = EPSILON, y: str = "accuracy", by: str = "") -> Any:
         """Means of `y` over seeds against means of `x`, with standard errors as bars.
@@ -151,14 +161,13 @@ def _standard_error(values: "pd.Series[float]") -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
-def results_of(order: Sequence[tuple["Point", int]], found: Sequence[Result], *, one_ledger: bool) -> Results:
-    """The tables of the runs `found`, of each point and seed. one_ledger: all have paid from one."""
+def results_of(order: Sequence[tuple["Point", int]], found: Sequence[Result]) -> Results:
+    """The tables of the runs `found`, of each point and seed."""
     import pandas as pd  # late: it takes half a second
 
     rows, rounds = [], []
-    together = of_ledger(found) if one_ledger else composed(found)
     varied = [_AXES.get(name, name) for name in (order[0][0].labels if order else ())]
-    for (point, seed), run, so_far in zip(order, found, together, strict=True):
+    for (point, seed), run, so_far in zip(order, found, together_of(found), strict=True):
         which = dict(zip(varied, point.labels.values(), strict=True)) | {SEED: seed}
         ended = {
             EPSILON: run.epsilon if run.private and run.epsilon is not None else math.nan,
@@ -170,11 +179,10 @@ def results_of(order: Sequence[tuple["Point", int]], found: Sequence[Result], *,
             TOGETHER: so_far,
             "folder": str(run.folder),
         }
-        rows.append(which | ended)
+        rows.append(which | ended | which)  # rounds may have been varied
         rounds.append(pd.DataFrame(run.rounds).assign(**which))
-    return Results(
-        pd.DataFrame(rows), pd.concat(rounds, ignore_index=True) if rounds else pd.DataFrame(), tuple(varied)
-    )
+    of_rounds = pd.concat(rounds, ignore_index=True) if rounds else pd.DataFrame()
+    return Results(pd.DataFrame(rows), of_rounds, tuple(varied), largest_delta(found))
 
 
 def local_figures(run: Result) -> Mapping[str, LocalFigure]:
@@ -182,27 +190,39 @@ def local_figures(run: Result) -> Mapping[str, LocalFigure]:
     return run.local_figures if RunFolder(run.folder).local.exists() else {}
 
 
-def of_ledger(found: Sequence[Result]) -> Iterator[float]:
-    """By the ledger that all runs have paid from: the most that a client had spent after each."""
-    for run in found:
-        clients = run.summary.get("clients", {}).values()
-        yield max((one["epsilon"] for one in clients if one["epsilon"] is not None), default=math.nan)
+def together_of(found: Sequence[Result]) -> Iterator[float]:
+    """After each run, an upper bound of the epsilon of all so far for one record; NaN if none is private.
+
+    At least what the run's ledger shows, which may have other runs, and lacks accounts that were retired.
+    """
+    for run, of_all in zip(found, composed(found), strict=True):
+        clients = run.summary.get("clients", {}).values() if run.private else ()
+        shown = [math.inf if one["epsilon"] is None else one["epsilon"] for one in clients]
+        yield max([*shown, of_all], key=lambda one: -1.0 if math.isnan(one) else one)
 
 
 def composed(found: Sequence[Result]) -> Iterator[float]:
-    """After each run, at most the epsilon of all so far for one record.
+    """The same, from what each run alone has charged.
 
-    It may have been, in each of them, at the client that this run cost most.
+    With equal splits a record was at one client in all runs; with others it may have been at any.
     """
-    charges: list[Entry] = []
+    delta = largest_delta(found)
+    charges: dict[str, dict[str, list[Entry]]] = {}
     for run in found:
-        if run.private and run.summary.get("clients"):
-            delta = max(float(one.delta or 0) for one in found if one.private)
-            charges += max(own_charges(run), key=lambda own: compute_epsilon(own, delta, DEFAULT_ACCOUNTANT))
-        yield compute_epsilon(charges, delta, DEFAULT_ACCOUNTANT) if charges else math.nan
+        clients = run.summary.get("clients", {}) if run.private else {}
+        of_split = charges.setdefault(_split(run.settings), {}) if clients else {}
+        for name, one in clients.items():
+            own = (one.get("this_run") or one)["charges"]
+            of_split.setdefault(name, []).extend(map(Entry.from_dict, own))
+        choices = [set(map(merge, each.values())) for each in charges.values()]
+        yield largest_epsilon(choices, delta) if choices else math.nan
 
 
-def own_charges(run: Result) -> set[tuple[Entry, ...]]:
-    """What this run alone has charged a client; each once."""
-    clients = [(one.get("this_run") or one)["charges"] for one in run.summary["clients"].values()]
-    return {tuple(Entry.from_dict(charge) for charge in one) for one in clients}
+def largest_delta(found: Sequence[Result]) -> float:
+    """Of the private runs; NaN without any."""
+    return max((float(run.delta or 0) for run in found if run.private), default=math.nan)
+
+
+def _split(settings: RunConfig) -> str:
+    """All that decides which client has a record."""
+    return repr([getattr(settings, name) for name in (*abouts_of(DataSettings), "task", "clients")])

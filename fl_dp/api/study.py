@@ -14,13 +14,16 @@ from typing import Any
 
 from fl_dp.api.given import Data, Records, named_data
 from fl_dp.api.result import Result, load_run
-from fl_dp.api.results import LOCAL, Results, local_figures, results_of
+from fl_dp.api.results import LOCAL, TAKEN, Results, local_figures, results_of
 from fl_dp.api.simulate import as_config, asked, nothing, simulated
+from fl_dp.choices import METRICS
+from fl_dp.config.data import CLIENT
 from fl_dp.config.run import MAY_CHANGE, PATHS, RunConfig
+from fl_dp.data.source import TEST
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.client.registration import is_public
-from fl_dp.launch.check import mistakes_in
+from fl_dp.launch.check import check_run, mistakes_in
 from fl_dp.launch.launcher import resume
 from fl_dp.launch.progress_reporter import reporting_progress
 from fl_dp.launch.request import Engine, RunRequest
@@ -37,8 +40,14 @@ from fl_dp.tasks.task import Task
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 ENGINE: Engine = "ray"
+_ONE_WAY = (
+    "ledger: the data keep one sample rate and one noise; vary only what changes neither, and give "
+    "noise_multiplier."
+)
 _SHOWN = 3  # metrics in the line of a run
-_ELSEWHERE = {*PATHS, *MAY_CHANGE, "out", "data"}  # places, and what changes no number
+_ELSEWHERE = {*PATHS, *MAY_CHANGE}  # places, and what changes no number
+_FILES = ("data", "start", "schema", "tokenizer", "strategy")
+_DIGEST = "files.sha256"  # in a run's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +77,9 @@ def study(
     """Simulate every combination of what is varied, with every seed, within one session.
 
     Every mistake of every setting is said before the first run starts. A run that is done is not repeated,
-    and one that was stopped goes on. Equal seeds have equal splits, first weights and cohorts, so that
-    settings can be compared seed by seed.
+    and one that was stopped goes on; with records or a task in memory it begins anew, and what it had cost is
+    counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
+    be compared seed by seed. Which records `test` holds out is each ledger's own secret.
 
     Args:
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
@@ -106,15 +116,12 @@ def study(
     base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
     with named_data(data, test_data, settings, base, task) as named, session():
-        records = "" if data is None or isinstance(data, str) else str(named["data"])
-        in_memory = bool(records) or isinstance(task, type)
+        in_memory = isinstance(task, type) or not (data is None or isinstance(data, str))
         runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)
         order = [(point, seed) for seed in seeds for point in points_of(vary)]
         runs.check(order)
-        if records:
-            runs.check_records(Path(records.partition(":")[2]).parent)
         found = list(runs.all(order))
-    return results_of(order, found, one_ledger=place is not None)
+    return results_of(order, found)
 
 
 def points_of(vary: Mapping[str, Axis]) -> list[Point]:
@@ -131,6 +138,8 @@ def points_of(vary: Mapping[str, Axis]) -> list[Point]:
 
 
 def _axis(name: str, values: Axis) -> list[tuple[str, Any, Mapping[str, Any]]]:
+    if name in TAKEN or name in METRICS.names():
+        raise ConfigError(f"vary: {name}: the table has a column of this name; take another.")
     wanted = "expected a list of values, or settings by label, such as {'FedAvg': {}}"
     if isinstance(values, Mapping):
         if not values or not all(isinstance(one, Mapping) for one in values.values()):
@@ -161,34 +170,43 @@ class _Runs:
         if not order or len({_folder_name(*one) for one in order}) < len(order):
             raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
         found: dict[str, list[str]] = {}
+        ways: dict[str, Any] = {}
         for point, seed in order:
-            for problem in self._problems(point, seed) if seed == order[0][1] else ():
+            for problem in self._problems(point, seed, order, ways):
                 found.setdefault(problem, []).append(str(point))
-        if self.ledger is not None and len({seed for _, seed in order}) > 1 and not self.base.by_client:
-            found["ledger: it refuses records that another seed splits anew; give one seed."] = ["all runs"]
         if found:
-            raise ConfigError("\n".join(f"{some(whose)}: {problem}" for problem, whose in found.items()))
+            whose = {problem: some(list(dict.fromkeys(points))) for problem, points in found.items()}
+            raise ConfigError("\n".join(f"{points}: {problem}" for problem, points in whose.items()))
 
-    def _problems(self, point: Point, seed: int) -> Sequence[str]:
+    def _problems(
+        self, point: Point, seed: int, order: Sequence[tuple[Point, int]], ways: dict[str, Any]
+    ) -> Sequence[str]:
+        """All of them for the first seed; for others only what the settings themselves forbid.
+
+        ways: rates and noises by data set, which is added to.
+        """
+        if "seed" in {**self.named, **point.settings}:
+            return ["seed: give seeds=, such as seeds=[0, 1]: each setting runs with each."]
+        first = order[0][1]
         try:
             request = self.request(point, seed)
             config = request.config
+            if seed != first:
+                return []
             if not (config.public_data or is_public(config)) and (self.ledger is None or not config.private):
                 return [f"{config.data} is private: runs need privacy, and one lasting ledger, ledger=."]
-            return mistakes_in(request, engine=ENGINE, ledger=self.ledger)
+            if self.ledger is None:
+                return mistakes_in(request, engine=ENGINE)
+            if not config.by_client and order[-1][1] != first:
+                return ["ledger: it refuses records that another seed splits anew; give one seed."]
+            checked = check_run(request, engine=ENGINE, ledger=self.ledger)
+            if checked.forecast:
+                way = [(one.sample_rate, one.noise_multiplier) for one in checked.forecast.mechanisms]
+                if ways.setdefault(config.data, way) != way:
+                    return [*checked.problems, _ONE_WAY]
+            return checked.problems
         except FlDpError as error:
             return [str(error)]
-
-    def check_records(self, folder: Path) -> None:
-        """ConfigError if the study's runs are of other records in memory than those written to `folder`."""
-        digest = hashlib.sha256()
-        for file in sorted(folder.iterdir()):
-            digest.update(file.name.encode() + file.read_bytes())
-        kept = self.out / "records.sha256"
-        if kept.exists() and kept.read_text() != digest.hexdigest():
-            raise ConfigError(f"{self.out}: holds runs of other records; name another folder: out=.")
-        self.out.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, lambda file: file.write(digest.hexdigest().encode()))
 
     def all(self, order: Sequence[tuple[Point, int]]) -> Iterator[Result]:
         """The runs in this order: those that are done are read."""
@@ -217,8 +235,10 @@ class _Runs:
         result = load_run(folder, task=config.task or None, model=config.model)
         now, then = config.to_flat(), result.settings.to_flat()
         other = [key for key in now if key not in _ELSEWHERE and now[key] != then[key]]
-        if _without_folder(now["data"]) != _without_folder(then["data"]):
-            other.append("data")
+        other += [key for key in _FILES if _without_folder(now[key]) != _without_folder(then[key])]
+        kept = folder / _DIGEST
+        if not other and kept.exists() and kept.read_text() != files_digest(config):
+            other.append("content of its files")
         if result.summary and result.summary["task"] != code_identity(task_of(config)):
             other.append("task")
         if other:
@@ -229,14 +249,16 @@ class _Runs:
         return result if result.status not in ("", "failed") else None
 
     def _run(self, folder: Path, request: RunRequest) -> Result:
-        begun = RunFolder(folder).launch.exists()
+        begun, digest = RunFolder(folder).launch.exists(), files_digest(request.config).encode()
         if begun and self.in_memory:  # nobody can resume it
             folder.rename(folder.with_name(f"{folder.name},stopped-{time.time_ns()}"))
         quiet = self.quiet or not sys.stderr.isatty()
         with reporting_progress(nothing, quiet=quiet) as tell:  # a bar alone: a study has many runs
             if not begun or self.in_memory:
-                return simulated(request, tell, out=folder, ledger=self.ledger, quiet=True)
-            resume(folder, ray_address=None, tell=tell)
+                simulated(request, tell, out=folder, ledger=self.ledger, quiet=True)
+            else:
+                resume(folder, ray_address=None, tell=tell)
+        write_whole(folder / _DIGEST, lambda file: file.write(digest))
         return load_run(folder, task=request.config.task or None, model=request.config.model)
 
     def _say(self, words: str) -> None:
@@ -253,10 +275,27 @@ def _in_words(result: Result) -> str:
     return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
 
 
-def _without_folder(data: object) -> tuple[str, str]:
+def _without_folder(name: object) -> tuple[str, ...]:
     """The kind and the file's name, as in csv:patients.csv."""
-    kind, _, place = str(data).partition(":")
-    return kind, Path(place).name
+    return tuple(Path(part).name for part in str(name).split(":"))
+
+
+def files_digest(config: RunConfig) -> str:
+    """Of all files that the settings name, besides code."""
+    digest = hashlib.sha256()
+    for file in _files(config):
+        digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _files(config: RunConfig) -> Iterator[Path]:
+    for place in (config.data.partition(":")[2], config.start, config.schema, config.tokenizer):
+        path = Path(place).expanduser()
+        found = sorted(path.parent.glob(path.name.replace(CLIENT, "*"))) if place else []
+        if path.is_file():
+            found.append(path.with_name(f"{TEST}{path.suffix}"))  # a table's test records
+        for one in found:
+            yield from filter(Path.is_file, sorted(one.rglob("*")) if one.is_dir() else [one])
 
 
 def _folder_name(point: Point, seed: int) -> str:

@@ -11,7 +11,7 @@ _SETTINGS = {
     "noise-multiplier": "sigma noise-scale nm",
     "max-grad-norm": "clip clip-norm clipping-norm clipping-bound clipping-threshold l2-norm-clip mgn",
     "clients": "num-clients n-clients nb-clients num-supernodes num-nodes num-sites num-users n-sites",
-    "fit-clients": "fraction-fit fraction-train cohort-size clients-per-round min-fit-clients",
+    "fit-clients": "cohort-size clients-per-round min-fit-clients",
     "min-clients": "min-available-clients min-available-nodes min-num-clients",
     "rounds": "num-rounds n-rounds nb-rounds num-server-rounds comm-rounds central-num-iterations iterations",
     "data": "dataset dataset-name data-path data-file train-data",

@@ -119,7 +119,7 @@ def check_run(
     return CheckResult(wrong.found, tuple(notes), cost, server, of_sites)
 
 
-def mistakes_in(request: RunRequest, *, engine: Engine | None, ledger: Path | None) -> tuple[str, ...]:
+def mistakes_in(request: RunRequest, *, engine: Engine | None) -> tuple[str, ...]:
     """What a launch would refuse before it starts anything; quick, as no step is tried."""
     wrong = _Mistakes(str)
     with wrong:
@@ -128,7 +128,6 @@ def mistakes_in(request: RunRequest, *, engine: Engine | None, ledger: Path | No
         from fl_dp.launch import preflight  # late: as above
 
         preflight.preflight(config, clients=True, each=wrong)
-        ledger_place(config, engine, ledger, one_run=False)
     return wrong.found
 
 

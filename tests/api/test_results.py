@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.api.result import Result
-from fl_dp.api.results import Results, composed, of_ledger
+from fl_dp.api.results import Results, composed, together_of
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
@@ -23,7 +23,7 @@ ROWS = [
     ("b", 8, 1, 0.71, 8.0),
 ]
 RUNS = pd.DataFrame(ROWS, columns=["method", "budget", "seed", "accuracy", "epsilon"])
-FOUND = Results(RUNS.assign(together=12.341, folder="f"), pd.DataFrame(), ("method", "budget"))
+FOUND = Results(RUNS.assign(together=12.341, folder="f"), pd.DataFrame(), ("method", "budget"), 1e-5)
 
 
 def test_a_difference_is_taken_seed_by_seed():
@@ -45,7 +45,7 @@ def test_a_difference_is_taken_seed_by_seed():
 def test_it_prints_means_with_errors_and_what_choosing_costs():
     text = repr(FOUND)
     assert "0.510  0.010" in text
-    assert text.endswith("all runs together, and so the choice of one, cost the same records epsilon 12.35")
+    assert text.endswith("the choice of one, cost the same records epsilon 12.35 at delta 1e-05")
     assert "folder" not in text
     some = FOUND.runs.assign(epsilon=[math.nan, *FOUND.runs["epsilon"][1:]])
     assert Results(some, FOUND.rounds, FOUND.varied).cost.endswith("NOT PRIVATE no epsilon holds")
@@ -70,16 +70,16 @@ def test_a_plot_has_a_line_for_each_method_over_the_epsilon_spent():
     assert axes.get_xlabel() == "epsilon"
 
 
-def run(tmp_path, *charges, private=True, total=1.0):
+def run(tmp_path, *charges, private=True, total=0.1, seed=0):
     clients = {
         str(number): {"charges": [one.to_dict() for one in entries], "epsilon": total}
         for number, entries in enumerate(charges)
     }
-    config = RunConfig(privacy="on" if private else "off")
+    config = RunConfig(privacy="on" if private else "off", seed=seed)
     return Result(tmp_path, config, {"clients": clients, "delta": 1e-5 if private else None})
 
 
-def test_all_runs_together_are_composed_as_if_a_record_were_where_each_cost_most(tmp_path):
+def test_all_runs_together_cost_what_the_client_has_paid_that_they_cost_most(tmp_path):
     little, much = Entry(0.1, 5.0, 10), Entry(0.1, 2.0, 10)
     runs = [
         run(tmp_path, (little,), (much,)),
@@ -87,11 +87,28 @@ def test_all_runs_together_are_composed_as_if_a_record_were_where_each_cost_most
         run(tmp_path, (much,), (little, little)),
     ]
     first, second, third = composed(runs)
-    assert first == second == compute_epsilon([much], 1e-5, "pld")
-    assert third == compute_epsilon([much, much], 1e-5, "pld")
+    assert first == second == compute_epsilon([much], 1e-5)
+    assert third == compute_epsilon([much, little, little], 1e-5), "one split: a record is at one client"
     assert math.isnan(next(composed(runs[1:2])))
 
 
-def test_one_ledger_says_itself_what_all_runs_have_cost(tmp_path):
-    runs = [run(tmp_path, (), total=0.5), run(tmp_path, (), (), total=1.5)]
-    assert list(of_ledger(runs)) == [0.5, 1.5]
+def test_a_record_may_be_at_any_client_of_another_split(tmp_path):
+    little, much = Entry(0.1, 5.0, 10), Entry(0.1, 2.0, 10)
+    runs = [run(tmp_path, (little,), (much,)), run(tmp_path, (much,), (little,), seed=1)]
+    assert list(composed(runs))[-1] == compute_epsilon([much, much], 1e-5)
+
+
+def test_the_client_that_costs_most_in_each_run_may_not_cost_most_in_all(tmp_path):
+    often, seldom = Entry(0.18, 1.699, 12), Entry(0.31, 2.197, 8)
+    assert compute_epsilon([often], 1e-5) > compute_epsilon([seldom], 1e-5)
+    *_, together = composed([run(tmp_path, (often,), (seldom,))] * 4)
+    assert together == compute_epsilon([seldom] * 4, 1e-5) > compute_epsilon([often] * 4, 1e-5)
+
+
+def test_together_is_no_less_than_a_ledger_shows_nor_than_the_runs_whose_accounts_were_retired(tmp_path):
+    one = Entry(0.1, 2.0, 10)
+    runs = [run(tmp_path, (one,), total=5.0), run(tmp_path, (one,), total=1.0), run(tmp_path, (one,))]
+    assert list(together_of(runs[:1])) == [5.0]
+    assert list(together_of(runs[1:]))[-1] == compute_epsilon([one, one], 1e-5) > 1.0
+    assert list(together_of([run(tmp_path, (one,), total=None)])) == [math.inf]
+    assert math.isnan(next(together_of([run(tmp_path, (one,), private=False)])))

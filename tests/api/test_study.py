@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 import fl_dp
-from fl_dp.api.study import points_of
+from fl_dp.api.study import files_digest, points_of
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 pytestmark = [
@@ -42,6 +44,8 @@ def test_points_are_all_combinations_with_their_settings():
             {"method": {"high": {"epsilon": 9}}, "epsilon": [1]},
             "epsilon is set by more than one of",
         ),
+        ({"together": {"a": {}}}, "vary: together: the table has a column of this name; take another"),
+        ({"accuracy": {"a": {}}}, "the table has a column of this name"),
     ],
 )
 def test_what_cannot_be_varied(vary, words):
@@ -60,6 +64,20 @@ def test_every_mistake_of_every_setting_is_said_before_the_first_run(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"seed": 7}, "seed: give seeds="),
+        ({"vary": {"method": {"a": {"seed": 7}}}}, "method = a: seed: give seeds="),
+        ({"seeds": [0, -1]}, "seed = -1: expected an integer"),
+    ],
+)
+def test_seeds_are_checked_and_none_is_ignored(settings, words, tmp_path):
+    with pytest.raises(ConfigError, match=words):
+        fl_dp.study(**{"vary": {"epsilon": [1]}, "out": tmp_path / "out", **TINY, **settings})
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(("seeds", "epsilons"), [([], [1]), ([0, 0], [1]), ([0], [1, 1])])
 def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
     with pytest.raises(ConfigError, match="seeds: expected at least one, and no setting twice"):
@@ -72,6 +90,10 @@ def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
         ("arrays is private|is private: runs need privacy", {}),
         ("is private: runs need privacy", {"ledger": "ledger", "privacy": "off"}),
         ("another seed splits anew; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
+        (
+            r"noise_multiplier = 8\.0: ledger: the data keep one sample rate and one noise",
+            {"ledger": "ledger", "vary": {"noise_multiplier": [4.0, 8.0]}},
+        ),
     ],
 )
 def test_what_private_records_forbid_is_refused_before_the_first_run(words, settings, tmp_path, monkeypatch):
@@ -83,9 +105,9 @@ def test_what_private_records_forbid_is_refused_before_the_first_run(words, sett
         y_train=random.integers(0, 2, 60),
         classes=["n", "y"],
     )
-    settings = {"data": "npz:own.npz", "evaluate": "off", "noise_multiplier": 4.0, **settings}
+    given = {"data": "npz:own.npz", "evaluate": "off", "noise_multiplier": 4.0, "vary": {"epsilon": [1]}}
     with pytest.raises(ConfigError, match=words):
-        fl_dp.study(vary={"epsilon": [1]}, out="out", **settings)
+        fl_dp.study(out="out", **{**given, **settings})
     assert [one.name for one in tmp_path.iterdir()] == ["own.npz"]
 
 
@@ -122,6 +144,44 @@ def test_methods_of_a_seed_train_the_same_clients_and_no_run_is_repeated(tmp_pat
         again(learning_rate=0.1)
     with pytest.raises(ConfigError, match=r"was paid for from .*one ledger"):
         again(ledger=tmp_path / "ledger", public_data=True)
+    strategy = Path(__file__).parents[2] / "examples" / "strategies" / "most_budget_left.py:most_budget_left"
+    with pytest.raises(ConfigError, match="was trained with another strategy"):
+        again(strategy=str(strategy))
+    summary.write_text(summary.read_text().replace('"task": ""', '"task": "of other code"'))
+    with pytest.raises(ConfigError, match="was trained with another task"):
+        again()
+
+
+def test_files_that_have_changed_make_other_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = RunConfig(data="npz:own.npz", start="first.pt", tokenizer="bytes")
+    Path("own.npz").write_bytes(b"1")
+    Path("first.pt").write_bytes(b"2")
+    before = files_digest(settings)
+    assert files_digest(replace(settings, data=f"npz:{tmp_path}/own.npz")) == before
+    for name in ("own.npz", "first.pt", "test.npz"):
+        Path(name).write_bytes(b"3")
+        assert files_digest(settings) != before
+        before = files_digest(settings)
+
+
+def test_clients_with_files_of_their_own_may_have_several_seeds_and_one_ledger(tmp_path):
+    def of_client(seed):
+        inputs = torch.randn(60, 3, generator=torch.Generator().manual_seed(seed))
+        return fl_dp.TensorData(inputs, (inputs[:, 0] > 0).long(), classes=("no", "yes"))
+
+    found = fl_dp.study(
+        vary={"rounds": [1]},
+        seeds=[0, 1],
+        out=tmp_path / "out",
+        data={"a": of_client(0), "b": of_client(1)},
+        evaluate="off",
+        noise_multiplier=8.0,
+        ledger=tmp_path / "ledger",
+        quiet=True,
+    )
+    first, second = found.runs["together"]
+    assert second > first == found.runs["epsilon"][0]
 
 
 def test_records_in_memory_are_known_again_and_a_run_that_nobody_can_resume_begins_anew(tmp_path):
@@ -143,7 +203,7 @@ def test_records_in_memory_are_known_again_and_a_run_that_nobody_can_resume_begi
     first = again(records(0))
     (folder,) = (one for one in tmp_path.iterdir() if one.is_dir())
     assert again(records(0)).runs.equals(first.runs)
-    with pytest.raises(ConfigError, match="holds runs of other records"):
+    with pytest.raises(ConfigError, match="trained with another content of its files"):
         again(records(5))
     (folder / "summary.json").unlink()
     shutil.rmtree(folder / "ledgers")

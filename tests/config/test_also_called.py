@@ -33,6 +33,7 @@ def test_no_word_means_two_things():
     assert len(words) == len(set(words)) > 100
     assert not {*_OPTION_BY_ALIAS} & {*KEYS}
     assert not {*COMMANDS} & {*Commands()}
+    assert setting_called("fraction-fit") == ("", "{}"), "a share is no number of clients"
     assert (setting_called("epsilon"), option_called("epsilon")) == (("", "{}"), "")
 
 

@@ -1,6 +1,7 @@
 """Epsilon by Renyi differential privacy (RDP): fast, for planning, large federations and cross-checks."""
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -29,8 +30,24 @@ def compute_rdp_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     gives a bound on epsilon (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, proposition 12; also Balle et
     al. 2020, arXiv 1905.09982, theorem 21). So the smallest over any set of orders is also a bound.
     """
+    return _epsilon_of(_divergences(entries), delta)
+
+
+def largest_rdp_epsilon(choices: Iterable[Iterable[tuple[Entry, ...]]], delta: float) -> float:
+    """An upper bound of the epsilon of one history out of each of `choices` together, whichever these are.
+
+    At each order no history adds more than the largest divergence among its choices.
+    """
+    largest = (np.max([_divergences(one) for one in each], axis=0) for each in choices)
+    return _epsilon_of(sum(largest, start=np.zeros_like(ORDERS)), delta)
+
+
+def _divergences(entries: tuple[Entry, ...]) -> Array:
     curves = (entry.steps * _curve(entry.sample_rate, entry.noise_multiplier) for entry in entries)
-    divergences = sum(curves, start=np.zeros_like(ORDERS))
+    return sum(curves, start=np.zeros_like(ORDERS))
+
+
+def _epsilon_of(divergences: Array, delta: float) -> float:
     if _within_delta(float(divergences[0]), delta):
         return 0.0
     bounds = divergences + np.log1p(-1 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1)

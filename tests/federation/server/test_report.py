@@ -94,6 +94,14 @@ def test_rounds_left_are_the_rounds_that_then_are_taken(fakes, mixed):
     assert [budgets["small"].rounds_left, budgets["small"].rounds_beyond] == [0, 0]
 
 
+def test_in_turns_nobody_runs_out_whose_budget_is_enough_for_the_turns_to_come(fakes):
+    clients = [fakes.Client(name, public_size=640, epsilon=1.0) for name in "abcd"]
+    config = settings(clients=4, fit_clients=2, rounds=4, noise_multiplier="auto", sampling="turns")
+    reports = run(clients, fakes, config)[0].reports
+    assert [report.federation.running_out for report in reports] == [()] * 4
+    assert {client.rounds_left for client in reports[-1].clients.values()} == {0}
+
+
 def test_the_summary_says_whose_ledger_was_retired(fakes, mixed):
     profile = mixed[0].profile
     mixed[0].profile = lambda: dataclasses.replace(profile(), retired=2)

@@ -103,6 +103,8 @@ def study(
         True
     """
     require_package("pandas", "study()")
+    if isinstance(seeds, int):
+        raise ConfigError(f"seeds = {seeds}: expected a list; write range({seeds}) for so many.")
     base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
     with named_data(data, test_data, settings, base, task) as named, session():
@@ -206,7 +208,7 @@ class _Runs:
                     self._say(f"stopped in {where}; the same call goes on from there")
                     raise
                 took.append(time.monotonic() - started)
-                self._say(f"  {_in_words(result)}")
+                self._say(f"  {_in_words(result, took[-1])}")
             yield result
 
     def _done(self, folder: Path, request: RunRequest) -> Result | None:
@@ -244,13 +246,13 @@ class _Runs:
             print(words, flush=True)
 
 
-def _in_words(result: Result) -> str:
+def _in_words(result: Result, seconds: float) -> str:
     spent = f"epsilon {rounded_up(result.epsilon)}" if result.private else NOT_PRIVATE
     own = {f"{LOCAL} {name}": one.mean for name, one in local_figures(result).items()}
     metrics = {**result.summary.get("metrics", {}), **own}
     shown = {name: value for name, value in metrics.items() if value is not None and not of_one_class(name)}
     said = [f"{name} {value:.4g}" for name, value in shown.items()]
-    return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
+    return ", ".join([*said[:_SHOWN], spent, f"{seconds:.1f} s"])
 
 
 def _without_folder(data: object) -> tuple[str, str]:

@@ -95,8 +95,8 @@ def _kind(found: list[Any]) -> type:
             return kind
     names = ", ".join(sorted({type(one).__name__ for one in found})) or "nothing"
     raise ConfigError(
-        f"data: expected data frames alone, or fl_dp.TensorData alone, not {names}; fl_dp.TensorData.of "
-        "makes one of a torch data set."
+        "data: expected data frames alone, or fl_dp.TensorData alone, or a mapping with one for each client, "
+        f"such as dict(enumerate(parts)), not {names}; fl_dp.TensorData.of makes one of a torch data set."
     )
 
 

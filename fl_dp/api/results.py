@@ -22,12 +22,21 @@ from fl_dp.simulation.local_figures import LocalFigure
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fl_dp.api.study import Point
-
 SEED, BUDGET, EPSILON, TOGETHER, LOCAL = "seed", "budget", "epsilon", "together", "local"
 # Columns that have another name than their setting: `epsilon` is what was spent, `loss` what was measured.
 _AXES = {"epsilon": BUDGET, "loss": "trained loss"}
 TAKEN = (SEED, TOGETHER, "status", "seconds", "folder", "round")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """labels: what was varied, by name. settings: what that means for a run."""
+
+    labels: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.labels.items()) or "one setting"
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,7 +170,7 @@ def _standard_error(values: "pd.Series[float]") -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
-def results_of(order: Sequence[tuple["Point", int]], found: Sequence[Result]) -> Results:
+def results_of(order: Sequence[tuple[Point, int]], found: Sequence[Result]) -> Results:
     """The tables of the runs `found`, of each point and seed."""
     import pandas as pd  # late: it takes half a second
 

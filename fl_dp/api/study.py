@@ -14,7 +14,7 @@ from typing import Any
 
 from fl_dp.api.given import Data, Records, named_data
 from fl_dp.api.result import Result, load_run
-from fl_dp.api.results import LOCAL, TAKEN, Results, local_figures, results_of
+from fl_dp.api.results import LOCAL, TAKEN, Point, Results, local_figures, results_of
 from fl_dp.api.simulate import as_config, asked, nothing, simulated
 from fl_dp.choices import METRICS
 from fl_dp.config.data import CLIENT
@@ -48,17 +48,6 @@ _SHOWN = 3  # metrics in the line of a run
 _ELSEWHERE = {*PATHS, *MAY_CHANGE}  # places, and what changes no number
 _FILES = ("data", "start", "schema", "tokenizer", "strategy")
 _DIGEST = "files.sha256"  # in a run's folder
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """labels: what was varied, by name. settings: what that means for a run."""
-
-    labels: Mapping[str, Any]
-    settings: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in self.labels.items()) or "one setting"
 
 
 def study(
@@ -113,6 +102,8 @@ def study(
         True
     """
     require_package("pandas", "study()")
+    if isinstance(seeds, int):
+        raise ConfigError(f"seeds = {seeds}: expected a list; write range({seeds}) for so many.")
     base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
     with named_data(data, test_data, settings, base, task) as named, session():
@@ -224,7 +215,7 @@ class _Runs:
                     self._say(f"stopped in {where}; the same call goes on from there")
                     raise
                 took.append(time.monotonic() - started)
-                self._say(f"  {_in_words(result)}")
+                self._say(f"  {_in_words(result, took[-1])}")
             yield result
 
     def _done(self, folder: Path, request: RunRequest) -> Result | None:
@@ -266,13 +257,13 @@ class _Runs:
             print(words, flush=True)
 
 
-def _in_words(result: Result) -> str:
+def _in_words(result: Result, seconds: float) -> str:
     spent = f"epsilon {rounded_up(result.epsilon)}" if result.private else NOT_PRIVATE
     own = {f"{LOCAL} {name}": one.mean for name, one in local_figures(result).items()}
     metrics = {**result.summary.get("metrics", {}), **own}
     shown = {name: value for name, value in metrics.items() if value is not None and not of_one_class(name)}
     said = [f"{name} {value:.4g}" for name, value in shown.items()]
-    return ", ".join([*said[:_SHOWN], spent, f"{result.summary['seconds']:.1f} s"])
+    return ", ".join([*said[:_SHOWN], spent, f"{seconds:.1f} s"])
 
 
 def _without_folder(name: object) -> tuple[str, ...]:

@@ -187,9 +187,11 @@ def _word_near(text: str) -> str:
     """What to say about a word that is no argument, if it is something else."""
     if f"--{text}" in _options():
         return f"; did you mean --{text}?"
+    if option := option_called(text.removeprefix("-")):
+        return f"; did you mean {option}?"
     if text.endswith(".toml"):
         return f"; for a config write --config {text}"
-    return f"; for a setting write --set {text}" if "=" in text else "."
+    return f"; for a setting write --set {text.lstrip('+')}" if "=" in text else "."
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:

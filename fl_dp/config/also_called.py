@@ -1,5 +1,6 @@
 """Names of settings, options and commands in Flower, Opacus, PyTorch, Hydra and pfl-research."""
 
+SEVERAL_RUNS = "fl_dp.study in Python, examples/study"
 # Aliases of each setting. After `=` stands what becomes of the value that was given, {}.
 _SETTINGS = {
     "learning-rate": "lr eta client-lr local-lr local-learning-rate",
@@ -20,7 +21,7 @@ _SETTINGS = {
     "partition": "partitioner partitioning",
     "partition=dirichlet:{}": "alpha dirichlet-alpha dirichlet",
     "local-algorithm": "algorithm algo fl-algorithm",
-    "local-algorithm=fedprox:{}": "mu proximal-mu prox-mu",
+    "local-algorithm=fedprox:{}": "mu proximal-mu prox-mu pull",
     "optimizer-settings=momentum={}": "momentum",
     "optimizer-settings=weight_decay={}": "weight-decay wd",
     "server-optimizer": "central-optimizer server-opt",
@@ -57,16 +58,17 @@ _OPTIONS = {  # of `fl-dp run`
     "--resume": "continue restart resume-run resume-from",
     "--ray-address": "address cluster",
     "--ledger": "ledger-dir ledger-path",
-    "--set": "override overrides",
+    "--set": "override overrides run-config",
     "fl-dp check": "dry-run check",
+    SEVERAL_RUNS: "multirun sweep grid-search m",
 }
 COMMANDS = {
     "simulate": "fl-dp run --simulate",
     "train": "fl-dp run",
     "start": "fl-dp run",
     "resume": "fl-dp run --resume DIR",
-    "sweep": "fl_dp.study in Python, examples/study",
-    "study": "fl_dp.study in Python, examples/study",
+    "sweep": SEVERAL_RUNS,
+    "study": SEVERAL_RUNS,
     "init": "fl-dp new",
     "create": "fl-dp new",
     "config": "fl-dp new FILE.toml",

@@ -144,7 +144,7 @@ def _unknown(kind: type, key: str, value: Any) -> str:
     meant, template = setting_called(key)
     if meant in keys and template != "{}":
         return f'unknown key; write {meant} = "{template.format(value)}".'
-    if option := option_called(key):
+    if (option := option_called(key)).startswith("--"):
         return f"unknown key; it is the option {option} of fl-dp run, and no setting."
     near = meant if meant in keys else nearest(key, keys)
     command = getattr(kind, "LISTED_BY", "fl-dp keys")

@@ -25,6 +25,7 @@ COLUMNS_OF_INTEGERS = (
     "One-hot labels become classes by y.argmax(1); several labels of 0 and 1 for each record (loss = "
     '"bce") are float32: y.float(), or y.astype("float32") of an array.'
 )
+_OF_DOUBLES = ' Write x.float(), or x.astype("float32") of an array.'
 _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
@@ -79,6 +80,10 @@ class TensorData:
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
+        if not isinstance(self.classes, Sequence):
+            raise DataError(
+                f"classes = {self.classes!r}: expected a name for each, such as tuple(map(str, range(10)))."
+            )
         object.__setattr__(self, "y", _plain_targets(self.x, self.y, self.classes))
         check_targets(self.x, self.y, self.classes)
         if self.features is not None:
@@ -151,6 +156,10 @@ class TensorData:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __repr__(self) -> str:
+        """No record: a notebook and a log show it."""
+        return f"TensorData({len(self)} records, {self.form})"
+
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs (b, *input_shape), float32 or tokens, and targets of the examples at int64 `indices` (b,).
 
@@ -209,7 +218,7 @@ def check_inputs(x: Tensor, vocabulary: int) -> None:
     if not (images or tokens or (x.dtype == torch.float32 and x.ndim >= 2)):
         raise DataError(
             f"Expected uint8 images (n, C, H, W), float32 features (n, ...) or int64 tokens (n, T), "
-            f"not {x.dtype} of shape {tuple(x.shape)}."
+            f"not {x.dtype} of shape {tuple(x.shape)}.{_OF_DOUBLES if x.dtype == torch.float64 else ''}"
         )
     if x.numel() == 0:
         raise DataError(f"Expected at least one example, not shape {tuple(x.shape)}.")

@@ -55,10 +55,12 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
         say("")
         print_table('Values that "auto" becomes', ("key", "value"), autos, left=("key", "value"))
     say("")
+    whose = "each client"
     clients = [(one.name, one) for one in forecast.clients]
     if len(clients) > _SHOWN:
+        whose = "the clients of the largest, median and least epsilon"
         clients = [(f"{words} ({one.name})", one) for words, one in forecast.spread()]
-    title = "Cost of the whole run for each client (steps: per round)"
+    title = f"Cost of the whole run for {whose} (steps: per round)"
     if forecast.sampled:
         title += f", in {forecast.most_rounds} of {counted(config.rounds, 'round')}"
     in_sums = forecast.epsilon_alone is not None

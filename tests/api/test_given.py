@@ -152,7 +152,7 @@ ARRAYS = KINDS["numbers"]
     [
         ("digits", ARRAYS, {}, "test_data: only for data in memory"),
         (ARRAYS, None, {}, "test_data: the server has no test records"),
-        ({}, None, {}, "expected data frames alone, or fl_dp.TensorData alone, not nothing"),
+        ({}, None, {}, "or a mapping with one for each client, .*, not nothing"),
         ([1], None, {}, "not list"),
         ({"a": ARRAYS, "b": frame_of()}, None, {}, "not DataFrame, TensorData"),
         (ARRAYS, frame_of(), {}, "not DataFrame, TensorData"),

@@ -78,6 +78,11 @@ def test_seeds_are_checked_and_none_is_ignored(settings, words, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_number_of_seeds_is_refused_with_the_list(tmp_path):
+    with pytest.raises(ConfigError, match=r"seeds = 3: .*write range\(3\)"):
+        fl_dp.study(vary={}, seeds=3, out=tmp_path / "out", **TINY)
+
+
 @pytest.mark.parametrize(("seeds", "epsilons"), [([], [1]), ([0, 0], [1]), ([0], [1, 1])])
 def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
     with pytest.raises(ConfigError, match="seeds: expected at least one, and no setting twice"):

@@ -52,6 +52,8 @@ def test_options_and_commands_are_there():
     [
         ({"lr": 1.0}, "did you mean learning-rate?"),
         ({"alpha": 0.5}, 'write partition = "dirichlet:0.5"'),
+        ({"pull": 0.1}, 'write local-algorithm = "fedprox:0.1"'),
+        ({"sweep": 1}, "fl-dp keys lists all keys"),
         ({"output_dir": "a"}, "the option --out of fl-dp run"),
         ({"epsilom": 1}, "did you mean epsilon?"),
         ({"quite-another": 1}, "fl-dp keys lists all keys"),

@@ -96,7 +96,7 @@ def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (torch.zeros(2, 4, dtype=torch.float64), [0, 1], "float32 features"),
+        (torch.zeros(2, 4, dtype=torch.float64), [0, 1], r"float32 features.*Write x\.float\(\)"),
         (torch.zeros(2), [0, 1], "float32 features"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), [0, 1], "uint8 images"),
         (torch.zeros(2, 4), [0], "each of 2 examples"),
@@ -115,6 +115,16 @@ def test_what_does_not_fit_together_is_refused(x: torch.Tensor, y: list[int], wo
     labels = torch.tensor(y) if y else torch.zeros(0, dtype=torch.int64)
     with pytest.raises(DataError, match=words):
         TensorData(x, labels, TWO)
+
+
+def test_a_number_of_classes_is_refused_by_name() -> None:
+    with pytest.raises(DataError, match="classes = 10: expected a name for each"):
+        TensorData(torch.zeros(2, 4), torch.tensor([0, 1]), 10)  # type: ignore[arg-type]
+
+
+def test_what_a_notebook_shows_of_data_holds_no_record() -> None:
+    data = TensorData(torch.tensor([[0.125], [0.375]]), torch.tensor([0, 1]), TWO)
+    assert repr(data) == "TensorData(2 records, numbers of shape (1,) to 2 classes)"
 
 
 @pytest.mark.parametrize("shape", [(2, 32, 32, 3), (2, 28, 28, 1), (2, 5, 64, 4)])

@@ -137,7 +137,10 @@ def divided(
     key = split_key(client)
     sides = [split(train, rows, config, key) for rows in parts]
     if empty := [number for number, (kept, _) in enumerate(sides) if not len(kept)]:
-        raise DataError(f"test = {config.test:g}: leaves client {empty[0]} no record to train on.")
+        raise DataError(
+            f"test = {config.test:g}: leaves client {empty[0]} no record to train on, of its "
+            f"{len(parts[empty[0]])}; set a smaller test, fewer clients, or another partition."
+        )
 
     def load(settings: ClientConfig, key: bytes) -> HeldOut:
         return HeldOut.of(train, sides[settings.partition_id][1], settings)

@@ -59,7 +59,7 @@ def row(command: str, run: Path, code: int, seconds: float) -> str:
     asked = tomllib.loads((run / "config.toml").read_text())["noise-multiplier"]
     noise = f"{reports[0]['noise_multiplier']:g}{' (auto)' if asked == AUTO else ''}"
     epsilons = ", ".join(rounded_up(report["epsilon"]) for report in reports)
-    ended = f", then exit {code}" if code else ""
+    ended = f"; then the budgets are spent (exit code {code})" if code == ExitCode.BUDGET_EXHAUSTED else ""
     accuracies = ", ".join(f"{report['accuracy']:.3f}" for report in reports)
     return f"| `{command}` | {noise} | {epsilons}{ended} | {accuracies} | {seconds:.0f} |"
 

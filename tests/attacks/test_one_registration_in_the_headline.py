@@ -74,7 +74,8 @@ def heads(folder):
         without.setattr(render, "_figures", lambda run: [])
         page = render.render_page(folder)
     told.append(page.partition('<p class="headline">')[2].partition("</p>")[0])
-    told.append(page.partition('<h2 id="guarantee">')[2].partition('<h2 id="results">')[0])
+    for first, next_one in (("guarantee", "what"), ("assumed", "approval"), ("more", "results")):
+        told.append(page.partition(f'<h2 id="{first}">')[2].partition(f'<h2 id="{next_one}">')[0])
     return [*told, [one.epsilon for one in read_run(folder).together]]
 
 

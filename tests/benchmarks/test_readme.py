@@ -17,7 +17,8 @@ def test_a_line_says_what_the_run_has_written(tmp_path, noise, words):
     ]
     (tmp_path / "rounds.jsonl").write_text("\n".join(map(json.dumps, reports)))
     assert row(COMMAND, tmp_path, 3, 14.4) == (
-        f"| `{COMMAND}` | {words} | 1.79, 3.00; then the budgets are spent (exit code 3) | 0.851, 0.900 | 14 |"
+        f"| `{COMMAND}` | {words} | 1.79, 3.00; then the budgets are spent (exit code 3) | "
+        "0.851, 0.900 | 14 |"
     )
 
 

@@ -349,6 +349,8 @@ def test_in_turns_rounds_are_known_and_spend_the_budget():
 def test_where_chance_chooses_the_median_client_leaves_a_third_and_a_line_says_what_uses_it():
     found = forecast(TEN_OF_100, *[640] * 100)
     assert {one.rounds for one in found.clients} == {4}
+    assert (most_rounds(TEN_OF_100), found.running_out) == (4, ()), "no budget ends before the plan"
+    assert most_rounds(replace(TEN_OF_100, noise_multiplier=99.0)) == 20
     assert [rounds for rounds, _ in found.usual] == [0, 2, 4]
     assert found.usual[1][1] < 0.75 < found.usual[2][1] <= 1.0
     lines = " ".join(guarantee_lines(found))

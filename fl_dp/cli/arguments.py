@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from fl_dp.config.also_called import option_called, setting_called
+from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_called, setting_called
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.run import RunConfig
@@ -151,7 +151,7 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     values: dict[str, Scalar] = {}
     mistakes: list[Mistake] = []
     for argument, text, following in zip(ARGUMENTS, texts, (*texts[1:], ""), strict=False):
-        if text.startswith("--"):
+        if re.match("--|-[a-zA-Z]", text):
             raise ConfigError(f"{text}: no such option; {_option_near(text, following)}")
         try:
             values[argument.key] = argument.read(text)
@@ -165,17 +165,22 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
 
 def _option_near(text: str, following: str) -> str:
     """What to say about an unknown option. following: the next word, perhaps its value."""
-    word, equals, value = text[2:].partition("=")
+    word, equals, value = text.lstrip("-").partition("=")
     value = value if equals else "" if following.startswith("--") else following
-    key, template = setting_called(word)
-    if not key and word.replace("_", "-") in RunConfig().to_flat():
-        key = word.replace("_", "-")
-    if key:
-        return f"write --set {key}={template.format(value or 'VALUE')}"
+    if setting := _setting_near(word, value):
+        return setting
     if option := option_called(word):
         return f"did you mean {option}?"
     near = difflib.get_close_matches(f"--{word}", _options(), n=1)
     return f"did you mean {near[0]}?" if near else "see --help."
+
+
+def _setting_near(word: str, value: str) -> str:
+    """What to write for `word`, if it is a setting's name, here or in another project; else empty."""
+    key, template = setting_called(word)
+    if not key and word.replace("_", "-") in RunConfig().to_flat():
+        key = word.replace("_", "-")
+    return f"write --set {key}={template.format(value or 'VALUE')}" if key else instead_of(word)
 
 
 def _options() -> list[str]:
@@ -191,7 +196,14 @@ def _word_near(text: str) -> str:
         return f"; did you mean {option}?"
     if text.endswith(".toml"):
         return f"; for a config write --config {text}"
-    return f"; for a setting write --set {text.lstrip('+')}" if "=" in text else "."
+    key, equals, value = text.lstrip("+").partition("=")
+    if not equals:
+        return "."
+    if re.fullmatch(r"[^,\[]+(,[^,]+)+", value):
+        return f"; for several runs use {SEVERAL_RUNS}"
+    if not key:
+        return "; write KEY=VALUE without spaces"
+    return f"; for a setting {_setting_near(key, value) or f'write --set {key}={value}'}"
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:

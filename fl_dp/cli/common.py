@@ -74,13 +74,23 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
         with stop_on_signals():
             result = typer.main.get_command(command).main(list(arguments), prog, standalone_mode=False)
     except (ConfigError, click.UsageError) as error:
-        text = error.format_message() if isinstance(error, click.UsageError) else str(error)
-        return _fail(text, ExitCode.USAGE)
+        return _fail(_usage(error) if isinstance(error, click.UsageError) else str(error), ExitCode.USAGE)
     except FlDpError as error:
         return _fail(str(error), ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
     if result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode):  # typer's, for KeyboardInterrupt
         print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
     return int(result or 0)
+
+
+def _usage(error: click.UsageError) -> str:
+    """click's message, and what it leaves out: what an argument is, or the command that lists what there is."""
+    words = error.format_message()
+    meaning = getattr(error.param, "help", "") if isinstance(error, click.MissingParameter) else ""
+    if meaning:
+        return f"{words.rstrip('.')}: {meaning}"
+    if "Did you mean" in words or error.ctx is None:
+        return words
+    return f"{words} See {error.ctx.command_path} --help."
 
 
 def _fail(text: str, code: ExitCode) -> int:

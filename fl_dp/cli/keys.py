@@ -6,6 +6,7 @@ import typer
 
 from fl_dp.choices import Choices, nearest
 from fl_dp.cli.common import command, say
+from fl_dp.config.also_called import setting_called
 from fl_dp.config.all_keys import Key, by_group, keys_of, keys_page
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
@@ -43,7 +44,8 @@ def _named(known: list[Key], name: str, client: bool) -> Key:
     for key in known:
         if key.name == name.replace("_", "-"):
             return key
-    near = nearest(name, [key.name for key in known])
+    names = [key.name for key in known]
+    near = setting_called(name)[0] if setting_called(name)[0] in names else nearest(name, names)
     command = f"fl-dp keys{' --client' if client else ''}"
     raise ConfigError(f"{name}: unknown key; {f'did you mean {near}?' if near else f'{command} lists them.'}")
 

@@ -52,8 +52,8 @@ _SETTINGS = {
     "sampling=poisson": "poisson-sampling",
 }
 _OPTIONS = {  # of `fl-dp run`
-    "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir hydra.run.dir",
-    "--config": "config-file config-path config-name cfg conf yaml",
+    "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir hydra.run.dir o",
+    "--config": "config-file config-path config-name cfg conf yaml c",
     "--simulate": "simulation ray",
     "--resume": "continue restart resume-run resume-from",
     "--ray-address": "address cluster",
@@ -61,6 +61,26 @@ _OPTIONS = {  # of `fl-dp run`
     "--set": "override overrides run-config",
     "fl-dp check": "dry-run check",
     SEVERAL_RUNS: "multirun sweep grid-search m",
+}
+# What to do instead of setting words that no setting of ours means alone.
+_INSTEAD = {
+    "write fit-clients, how many clients train in a round": "fraction-fit fraction-train sample-fraction",
+    "write expected-batch-size, the rate times a client's records": "sample-rate sampling-rate",
+    "leave it out: the engine chooses how it clips": "grad-sample-mode clipping-mode ghost",
+    "leave it out: noise is always cryptographically random": "secure-mode secure-rng",
+}
+# Values of a setting in other projects, of which none is a name of ours.
+_VALUES = {
+    "accountant=pld": "prv",
+    "aggregation=mean": "fedavg average avg weighted-average",
+    "data=folder:PATH": "imagenet imagefolder",
+    "device=cuda": "gpu",
+    "model=torchvision:{}": "resnet34 resnet50 vgg11 vgg16 mobilenet-v2 efficientnet-b0 densenet121",
+    "model=tanh-cnn": "cnn simple-cnn net",
+    "optimizer=sgd": "sgd-momentum momentum",
+    "partition=dirichlet:0.5": "noniid non-iid heterogeneous label-skew lda",
+    "privacy=off": "false none no 0",
+    "privacy=on": "true yes 1",
 }
 COMMANDS = {
     "simulate": "fl-dp run --simulate",
@@ -88,6 +108,12 @@ COMMANDS = {
     "version": "fl-dp --version",
 }
 _BY_ALIAS = {alias: setting for setting, aliases in _SETTINGS.items() for alias in aliases.split()}
+_VALUE_BY_ALIAS = {
+    (setting.partition("=")[0], alias): setting.partition("=")[2]
+    for setting, aliases in _VALUES.items()
+    for alias in aliases.split()
+}
+_INSTEAD_BY_ALIAS = {alias: words for words, aliases in _INSTEAD.items() for alias in aliases.split()}
 _OPTION_BY_ALIAS = {alias: option for option, aliases in _OPTIONS.items() for alias in aliases.split()}
 
 
@@ -95,6 +121,16 @@ def setting_called(word: str) -> tuple[str, str]:
     """The key that other projects call `word`, and its value with {} for the given one; empty if none."""
     key, _, value = _BY_ALIAS.get(_plain(word), "").partition("=")
     return key, value or "{}"
+
+
+def value_called(key: str, value: str) -> str:
+    """The value of the setting `key` that other projects call `value`; empty if none."""
+    return _VALUE_BY_ALIAS.get((key, _plain(value)), "").format(_plain(value).replace("-", "_"))
+
+
+def instead_of(word: str) -> str:
+    """What to do instead of setting `word`, if it is the word of another project; else empty."""
+    return _INSTEAD_BY_ALIAS.get(_plain(word), "")
 
 
 def option_called(word: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fl_dp.choices import nearest
 from fl_dp.errors import ConfigError
 
 # What decoders raise: ValueError for a number of too many digits, RecursionError for too many brackets.
@@ -62,7 +63,8 @@ def check_plain(path: Path) -> None:
 
 def _check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise ConfigError(f"{path}: cannot be read: it is not a regular file.")
+        folder = ", but a folder" if path.is_dir() else ""
+        raise ConfigError(f"{path}: cannot be read: it is not a regular file{folder}.")
 
 
 def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
@@ -70,7 +72,8 @@ def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such {what}.") from None
+        near = nearest(path.name, [one.name for one in path.parent.glob("*")])
+        raise ConfigError(f"{path}: no such {what}{f'; did you mean {near}?' if near else '.'}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

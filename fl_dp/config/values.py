@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from fl_dp.choices import Choices, nearest, one_of
-from fl_dp.config.also_called import option_called, setting_called
+from fl_dp.config.also_called import instead_of, option_called, setting_called, value_called
 from fl_dp.config.setting import About, Accepted, abouts_of, accepted_by
 from fl_dp.errors import ConfigError
 
@@ -76,6 +76,9 @@ def _value(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     value = _in_its_type(key, value, accepted, about)
     if isinstance(value, str):
         problem = _text_problem(value) or (about.checked and _choice_problem(value, about))
+        open_ended = not (about.checked and about.choices)  # the code that uses the value knows all
+        if meant := value_called(key, value) if problem or open_ended else "":
+            problem = f'expected another value; write {key} = "{meant}".'
         if problem:
             raise ValueError(problem if problem.startswith(key) else f"{key} = {value[:_SHOWN]!r}: {problem}")
     return value
@@ -144,6 +147,8 @@ def _unknown(kind: type, key: str, value: Any) -> str:
     meant, template = setting_called(key)
     if meant in keys and template != "{}":
         return f'unknown key; write {meant} = "{template.format(value)}".'
+    if words := instead_of(key):
+        return f"unknown key; {words}."
     if (option := option_called(key)).startswith("--"):
         return f"unknown key; it is the option {option} of fl-dp run, and no setting."
     near = meant if meant in keys else nearest(key, keys)

@@ -48,7 +48,11 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("2 --lr=0.1", "--lr=0.1: no such option; write --set learning-rate=0.1"),
         ("--momentum --track a", "write --set optimizer-settings=momentum=VALUE"),
         ("--output-dir a", "did you mean --out?"),
-        ("-m epsilon=1,3", "NBCLIENTS (clients) = '-m': expected an integer; did you mean fl_dp.study in"),
+        ("-m epsilon=1,3", "-m: no such option; did you mean fl_dp.study in"),
+        ("-c run.toml", "-c: no such option; did you mean --config?"),
+        ("lr=0.1", "for a setting write --set learning-rate=0.1"),
+        ("epsilon=1,3", "for several runs use fl_dp.study"),
+        ("rounds = 3", "write KEY=VALUE without spaces"),
         ("--multirun", "did you mean fl_dp.study in Python"),
         ("--run-config epsilon=3", "did you mean --set?"),
         ("+epsilon=3", "for a setting write --set epsilon=3"),
@@ -183,5 +187,5 @@ def test_a_run_without_privacy_is_announced(file):
     assert not request.config.private
     assert len(request.notes) == 2
     assert all(note.startswith("NOT PRIVATE: ") for note in request.notes)
-    with pytest.raises(ConfigError, match="privacy = 'no': expected on or off"):
+    with pytest.raises(ConfigError, match="privacy = 'no': .* write privacy = \"off\""):
         read_request(file, settings=["privacy=no"])

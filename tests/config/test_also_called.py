@@ -1,16 +1,21 @@
 """Other projects' words: each is no word of ours, and what it becomes can be written."""
 
+from contextlib import suppress
+
 import pytest
 
 from fl_dp.cli.main import COMMANDS, Commands
 from fl_dp.cli.run import run
 from fl_dp.config.also_called import (
     _BY_ALIAS,
+    _INSTEAD_BY_ALIAS,
     _OPTION_BY_ALIAS,
     _OPTIONS,
     _SETTINGS,
+    _VALUE_BY_ALIAS,
     option_called,
     setting_called,
+    value_called,
 )
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
@@ -28,10 +33,19 @@ def test_what_a_word_becomes_can_be_written(alias):
         RunConfig.from_flat({key: value.format("0.5"), **more})
 
 
+@pytest.mark.parametrize(("key", "alias"), _VALUE_BY_ALIAS)
+def test_what_a_value_becomes_can_be_written(key, alias):
+    with suppress(ConfigError):
+        assert RunConfig.from_flat({key: alias}).to_flat()[key] == alias
+        assert key in ("model", "optimizer", "data", "device"), "an alias is no name of ours"
+    RunConfig.from_flat({key: value_called(key, alias)})
+
+
 def test_no_word_means_two_things():
     words = [alias for table in (_SETTINGS, _OPTIONS) for each in table.values() for alias in each.split()]
     assert len(words) == len(set(words)) > 100
     assert not {*_OPTION_BY_ALIAS} & {*KEYS}
+    assert not {*_INSTEAD_BY_ALIAS} & {*KEYS, *words}
     assert not {*COMMANDS} & {*Commands()}
     assert setting_called("fraction-fit") == ("", "{}"), "a share is no number of clients"
     assert (setting_called("epsilon"), option_called("epsilon")) == (("", "{}"), "")
@@ -53,6 +67,10 @@ def test_options_and_commands_are_there():
         ({"lr": 1.0}, "did you mean learning-rate?"),
         ({"alpha": 0.5}, 'write partition = "dirichlet:0.5"'),
         ({"pull": 0.1}, 'write local-algorithm = "fedprox:0.1"'),
+        ({"fraction-fit": 0.1}, "write fit-clients, how many clients train in a round"),
+        ({"accountant": "prv"}, 'write accountant = "pld"'),
+        ({"model": "ResNet50"}, 'write model = "torchvision:resnet50"'),
+        ({"aggregation": "fedavg"}, 'write aggregation = "mean"'),
         ({"sweep": 1}, "fl-dp keys lists all keys"),
         ({"output_dir": "a"}, "the option --out of fl-dp run"),
         ({"epsilom": 1}, "did you mean epsilon?"),

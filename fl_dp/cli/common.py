@@ -83,7 +83,7 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
 
 
 def _usage(error: click.UsageError) -> str:
-    """click's message, and what it leaves out: what an argument is, or the command that lists what there is."""
+    """click's message, with what a missing argument means, or the command that lists what there is."""
     words = error.format_message()
     meaning = getattr(error.param, "help", "") if isinstance(error, click.MissingParameter) else ""
     if meaning:

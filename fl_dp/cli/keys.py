@@ -6,8 +6,8 @@ import typer
 
 from fl_dp.choices import Choices, nearest
 from fl_dp.cli.common import command, say
-from fl_dp.config.also_called import setting_called
 from fl_dp.config.all_keys import Key, by_group, keys_of, keys_page
+from fl_dp.config.also_called import setting_called
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError

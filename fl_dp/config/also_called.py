@@ -52,7 +52,7 @@ _SETTINGS = {
     "sampling=poisson": "poisson-sampling",
 }
 _OPTIONS = {  # of `fl-dp run`
-    "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir hydra.run.dir o",
+    "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir o",
     "--config": "config-file config-path config-name cfg conf yaml c",
     "--simulate": "simulation ray",
     "--resume": "continue restart resume-run resume-from",

@@ -94,6 +94,8 @@ def _in_its_type(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     long = isinstance(value, int) and abs(value) >= 10**30
     shown = "a number of more than 30 digits" if long else repr(value)
     near = ""
+    if not isinstance(value, str | int | float | None):  # perhaps records: none is shown
+        shown = f"a {type(value).__name__}"
     if isinstance(value, str):
         shown, near = repr(value[:_SHOWN]), nearest(value, accepted.texts)
     meant = f"; did you mean {near}?" if near else "."

@@ -187,5 +187,5 @@ def test_a_run_without_privacy_is_announced(file):
     assert not request.config.private
     assert len(request.notes) == 2
     assert all(note.startswith("NOT PRIVATE: ") for note in request.notes)
-    with pytest.raises(ConfigError, match="privacy = 'no': .* write privacy = \"off\""):
+    with pytest.raises(ConfigError, match=r"privacy = 'no': .* write privacy = \"off\""):
         read_request(file, settings=["privacy=no"])

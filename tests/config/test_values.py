@@ -32,7 +32,7 @@ from fl_dp.errors import ConfigError
         (
             RunConfig,
             {"server-optimizer": ()},
-            "server-optimizer = (): expected a text, how the aggregated weights change the global ones; "
+            "server-optimizer = a tuple: expected a text, how the aggregated weights change the global ones; "
             "fedadam:RATE sets another rate than its usual (docs/strategies.md#at-the-server).",
         ),
         (

@@ -18,18 +18,18 @@ ABSENT = (
 
 @pytest.mark.parametrize("files", [False, True])
 def test_a_loop_that_pays_needs_nothing_of_a_federation(tmp_path, files):
-    example = file_in(ROOT / "docs" / "ledger.md", "paying.py")
+    example = file_in(ROOT / "docs" / "engineer.md", "job.py")
     if files:
         (tmp_path / "ehr.csv").write_text("age,ill\n1,2\n")
-        example = example.replace('"ehr-2026", records=dataset', '"ehr", files=["ehr.csv"], size=1200')
+        example = example.replace('"ehr-2026", records=train', '"ehr", files=["ehr.csv"], size=2000')
     code = f"import sys\nsys.modules.update(dict.fromkeys({ABSENT.split()}))\n{example}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-    )
+    words = [sys.executable, "-c", code, "first.pt"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert said[:2] == [line.partition("# ")[2] for line in example.splitlines() if "print(" in line][:2]
-    assert ("ASSUMED" in said[2]) == files
+    *_, epoch, end = done.stdout.splitlines()
+    assert float(epoch.rpartition("epsilon of all runs ")[2]) > 0.6
+    assert "all runs together" in end
+    assert ("ASSUMED" in end) == files
 
 
 def test_the_version_is_the_packages():

@@ -33,22 +33,22 @@ class AccountStatement:
     sites state neither kind nor other_runs.
     """
 
-    client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
+    client: Annotated[str, Leaves("its operator's choice, else the name of kit or host")]
     data: Annotated[
         str,
-        Leaves("its operator's choice; else of a file's name only the kind, of a task the name of its class"),
+        Leaves("its operator's choice, else the kind of file or the task's class"),
     ]
     unit: Annotated[str, Leaves("its operator's choice")]
     public_size: Annotated[Count, Leaves("declared public by its operator")]
-    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from servers' plans and public numbers")]
     epsilon: Annotated[NotNegative | None, Leaves("computed from spent")]
     delta: Annotated[NotNegative, Leaves("its operator's choice")]
     budget: Annotated[NotNegative, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    arithmetic: Annotated[Arithmetic, Leaves("from plans, which servers chose")]
+    arithmetic: Annotated[Arithmetic, Leaves("from servers' plans")]
     epsilon_alone: Annotated[NotNegative | None, Leaves("computed from spent")] = None
-    kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
-    other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()
+    kind: Annotated[str, Leaves("the kind of file, or the task's class")] = ""
+    other_runs: Annotated[tuple[Entry, ...], Leaves("from servers' plans")] = ()
 
 
 @dataclass(frozen=True, slots=True)

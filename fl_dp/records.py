@@ -305,17 +305,17 @@ class ClientProfile:
     evaluate_epsilon: the budget of its test records; 0: it declares none.
     """
 
-    client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
+    client: Annotated[str, Leaves("its operator's choice, else the name of kit or host")]
     public_size: Annotated[int, Range(1, MOST_RECORDS), Leaves("declared public by its operator")]
     epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON), Leaves("its operator's choice")]
     delta: Annotated[float, Range(LEAST_DELTA, MOST_DELTA), Leaves("its operator's choice")]
-    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from servers' plans and public numbers")]
     accountant: Annotated[str, Leaves("its operator's choice")]
     min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE), Leaves("its operator's choice")] = 0.0
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
-    retired: Annotated[int, Range(0, MOST_RETIRED), Leaves("its operator's acts")] = 0
+    retired: Annotated[int, Range(0, MOST_RETIRED), Leaves("its operator's choice")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
-    arithmetic: Annotated[Arithmetic, Leaves("from plans, which servers chose")] = STEADY_ROWS
+    arithmetic: Annotated[Arithmetic, Leaves("from servers' plans and public numbers")] = STEADY_ROWS
     allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False
     epsilon_alone: Annotated[float, Leaves("its operator's choice")] = 0.0
     evaluate_epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("its operator's choice")] = 0.0
@@ -332,12 +332,10 @@ class LocalUpdate:
 
     arrays: Annotated[
         Mapping[str, Any],
-        Leaves(
-            "noised in every step, which epsilon pays for; without privacy because its operator allows it"
-        ),
+        Leaves("noised in every step, which epsilon pays for; without privacy if its operator allows it"),
     ]
-    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
-    steps: Annotated[int, Leaves("from the plan and from what the budget had left", shown=True)]
+    spent: Annotated[tuple[Entry, ...], Leaves("from servers' plans and public numbers")]
+    steps: Annotated[int, Leaves("from servers' plans and public numbers", shown=True)]
     epsilon: Annotated[float, Range(0, math.inf), Leaves("computed from spent")]
     delta: Annotated[float, Leaves("its operator's choice")]
 
@@ -346,6 +344,8 @@ class LocalUpdate:
 class Refusal:
     """A client's answer when it has no profile or update to give."""
 
-    status: Annotated[RefusalStatus, Leaves("tells a decision from a fault")]
+    status: Annotated[
+        RefusalStatus, Leaves("words of fl_dp: names, shapes and settings, never values from data")
+    ]
     reason: Annotated[str, Leaves("words of fl_dp: names, shapes and settings, never values from data")]
     budget_exhausted: Annotated[bool, Leaves("computed from spent")] = False

@@ -33,22 +33,22 @@ class AccountStatement:
     sites state neither kind nor other_runs.
     """
 
-    client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
+    client: Annotated[str, Leaves("its operator's choice, else the name of kit or host")]
     data: Annotated[
         str,
-        Leaves("its operator's choice; else of a file's name only the kind, of a task the name of its class"),
+        Leaves("its operator's choice, else as kind"),
     ]
     unit: Annotated[str, Leaves("its operator's choice")]
     public_size: Annotated[Count, Leaves("declared public by its operator")]
-    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from servers' plans and public numbers")]
     epsilon: Annotated[NotNegative | None, Leaves("computed from spent")]
     delta: Annotated[NotNegative, Leaves("its operator's choice")]
     budget: Annotated[NotNegative, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    arithmetic: Annotated[Arithmetic, Leaves("from plans, which servers chose")]
+    arithmetic: Annotated[Arithmetic, Leaves("from servers' plans and public numbers")]
     epsilon_alone: Annotated[NotNegative | None, Leaves("computed from spent")] = None
-    kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
-    other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()
+    kind: Annotated[str, Leaves("the kind of file, or the task's class")] = ""
+    other_runs: Annotated[tuple[Entry, ...], Leaves("from servers' plans and public numbers")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class Statement:
     made for this run alone and does not know what other runs have spent; stated only if true.
     """
 
-    run: Annotated[str, Leaves("the server's choice")]
-    weights: Annotated[Digest, Leaves("of what the server has sent")]
+    run: Annotated[str, Leaves("from the server")]
+    weights: Annotated[Digest, Leaves("from the server")]
     commitment: Annotated[Digest, Leaves("hidden by 32 secret bytes of its own")]
-    retired: Annotated[Count, Leaves("its operator's acts")]
-    date: Annotated[str, Leaves("when the message came")]
-    version: Annotated[str, Leaves("of the software")]
+    retired: Annotated[Count, Leaves("its operator's choice")]
+    date: Annotated[str, Leaves("of the moment and the software")]
+    version: Annotated[str, Leaves("of the moment and the software")]
     accounts: Annotated[tuple[AccountStatement, ...], Leaves("see there")]
     one_run_ledger: Annotated[bool, Leaves("its operator's choice")] = False
 

@@ -108,9 +108,15 @@ def float32_rows(most: int) -> int:
 def sum_error(most: int) -> float:
     """What rounding may add to the distance that one example moves the sum, relative to the sensitivity.
 
-    For examples in any order. Both neighbouring sums have errors, so every term of the proofs counts twice.
-    The last term stands for 2^23 U and for all additions in float64, of which a number passes through at most
-    `most` + 130.
+    For examples in any order. B is `most`, u = 2^-24, U = 2^-53, every vector of length C at most.
+
+    Vectors pass through R + 1 operations in float32, so that all blocks together err by (R + 2) u B C. The
+    terms of outer products are together shorter than K C (`gradients/ghost_norm_bounds.py`: f a < K C) and
+    pass through 2 multiplications and P + 1 additions in float64: all blocks err by (P + 4) U B K C, which is
+    at most 1.001 x 2^-30 B C, since K P <= 2^23. Fewer than B later additions, in float64, err by
+    1.02 (B + 128) B U C, and the division by the grid's spacing (`noise/gaussian.py`) by B U C. Both
+    neighbouring sums have these errors, so each counts twice. All but the first are then below 3 x 2^-30 B,
+    for B up to 2^21.
     """
     rows = float32_rows(most)
     of_vectors = (rows + 2) * 2.0**-23 if rows else 0.0

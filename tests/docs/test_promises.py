@@ -33,10 +33,6 @@ def test_every_test_that_a_page_names_is_there(page):
     assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)] == []
 
 
-def test_privacy_names_tests_of_its_promises():
-    assert len(set(NAMED.findall((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")))) > 40
-
-
 def test_figures_beside_other_projects_are_those_of_the_benchmarks():
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8").partition("## Figures")[2]
     told = set(re.findall(r"(?<![\w.,])\d[\d,.]*\d(?![\w])", page))

@@ -20,8 +20,10 @@ from fl_dp.engine.sum_error import KAPPA
 def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
     """(N,) `total`, a sum over t, s of (left_t . left_s)(right_t . right_s), increased to be large enough.
 
-    Its root is then neither below the length of the gradient, nor below a 2^11-th of all terms together; a
-    KAPPA-th for more than 256 positions (docs/rounding.md).
+    Its root is then neither below the length of the gradient, nor below 0.999 sqrt(length eps / 2) of all
+    terms together. On tiles of 128 (Triton: 64) length >= 2 + 2 min(T, tile) + 2 ceil(T / tile), by shifts
+    2 T + 3. So it is at least 7, which leaves a 2^11-th of all terms, and 138 for more than 256 positions: a
+    KAPPA-th. Tensor cores that truncate count twice in length.
 
     terms: (N, T), |left_t| |right_t|. length: operations that any one elementary product passes
     through: the p + d of its two inner products and the additions after them. By Cauchy and Schwarz

@@ -74,7 +74,7 @@ class SiteHistogram:
     """
 
     cells: Annotated[NDArray, Read(_cells), Leaves("noised, which evaluate-epsilon pays for")]
-    spent: Annotated[tuple[Entry, ...], Leaves("from its operator's evaluate-epsilon")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from public numbers")]
     epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("computed from spent")]
     delta: Annotated[float, Range(LEAST_DELTA, MOST_DELTA), Leaves("its operator's choice")]
     budget: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON), Leaves("its operator's choice")]

@@ -94,6 +94,12 @@ def _python(scene: Scene) -> None:
         (scene.folder / name).write_text(file_in(ROOT / "docs" / f"{page}.md", name))
 
 
+def _researcher(scene: Scene) -> None:
+    """With the programs of researcher.md."""
+    for name in ("own.py", "methods.py"):
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / "researcher.md", name))
+
+
 def _people(scene: Scene) -> None:
     """With a table of people, as it comes and as Excel writes it in Europe."""
     (scene.folder / "people.csv").write_text(_PEOPLE)
@@ -143,6 +149,7 @@ SCENES: dict[str, Callable[[Scene], None]] = {
     "first": _checkout,
     "own-task": _own_task,
     "python": _python,
+    "researcher": _researcher,
     "people": _people,
     "schema": _schema,
     "wards": _wards,

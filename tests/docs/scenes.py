@@ -88,7 +88,7 @@ def _own_task(scene: Scene) -> None:
 def _python(scene: Scene) -> None:
     """With the programs of planning.md, python.md, training_loop.md and ledger.md, and the README's task."""
     _own_task(scene)
-    pages = {"noise.py": "planning", "mine.py": "python", "frames.py": "python", "runs.py": "python"}
+    pages = {"noise.py": "planning", "frames.py": "python"}
     pages |= {"loop.py": "training_loop", "checkpoints.py": "training_loop", "paying.py": "ledger"}
     for name, page in pages.items():
         (scene.folder / name).write_text(file_in(ROOT / "docs" / f"{page}.md", name))

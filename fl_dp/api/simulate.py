@@ -192,7 +192,7 @@ def plan(
     most_passes: int | None = None,
     **settings: Any,
 ) -> Proposal:
-    """Choose settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan`.
+    """Choose settings of a simulated run by the rule of docs/planning.md, as `fl-dp plan`.
 
     Only the number and form of the records are used, and nothing is started or paid.
 

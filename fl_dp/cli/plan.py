@@ -63,7 +63,7 @@ def plan(
 
     The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It
     uses only the number and shape of the records, none of their values. No run is started, and nothing is
-    spent. docs/defaults.md has the rule and its sources.
+    spent. docs/planning.md has the rule and its sources.
     """
     given: dict[str, Scalar | None] = {
         "data": data,

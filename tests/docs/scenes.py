@@ -88,10 +88,15 @@ def _own_task(scene: Scene) -> None:
 def _python(scene: Scene) -> None:
     """With the programs of planning.md, python.md and engineer.md, and the README's task."""
     _own_task(scene)
-    pages = {"noise.py": "planning", "mine.py": "python", "frames.py": "python", "runs.py": "python"}
-    pages |= {"loop.py": "engineer", "job.py": "engineer"}
+    pages = {"noise.py": "planning", "frames.py": "python", "loop.py": "engineer", "job.py": "engineer"}
     for name, page in pages.items():
         (scene.folder / name).write_text(file_in(ROOT / "docs" / f"{page}.md", name))
+
+
+def _researcher(scene: Scene) -> None:
+    """With the programs of researcher.md."""
+    for name in ("own.py", "methods.py"):
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / "researcher.md", name))
 
 
 def _people(scene: Scene) -> None:
@@ -143,6 +148,7 @@ SCENES: dict[str, Callable[[Scene], None]] = {
     "first": _checkout,
     "own-task": _own_task,
     "python": _python,
+    "researcher": _researcher,
     "people": _people,
     "schema": _schema,
     "wards": _wards,

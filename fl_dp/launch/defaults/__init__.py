@@ -1,4 +1,4 @@
-"""Settings chosen by a fixed rule from the public facts of a run: see docs/defaults.md."""
+"""Settings chosen by a fixed rule from the public facts of a run: see docs/planning.md."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The rule: from public numbers to settings. docs/defaults.md has its sources.
+"""The rule: from public numbers to settings. docs/planning.md has its sources.
 
 Two ideas carry it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
 standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`. And the clipping bound

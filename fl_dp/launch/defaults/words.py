@@ -16,7 +16,7 @@ from fl_dp.reporting.wording import counted
 
 _WIDTH = 100
 _ALWAYS = ("data", "model", "clients", "min_clients", "fit_clients", "epsilon", "delta")
-_SOURCES = "fl-dp plan chose these settings; docs/defaults.md has the rule, its sources and its measurements."
+_SOURCES = "fl-dp plan chose these settings; docs/planning.md has the rule, its sources and its measurements."
 
 
 def print_proposal(found: Proposal, say: Callable[[str], None]) -> None:

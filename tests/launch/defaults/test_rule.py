@@ -73,7 +73,7 @@ def test_the_batch_is_the_least_that_its_definition_allows(size, epochs, epsilon
     ],
 )
 def test_batches_by_hand(size, epochs, epsilon, batch):
-    """A change of these changes what users get: docs/defaults.md and its table go with them."""
+    """A change of these changes what users get: docs/planning.md and its table go with them."""
     assert rule.batch_of(size, epochs, epsilon, DELTA) == batch
 
 
@@ -160,17 +160,14 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
 
 
 def test_the_rules_numbers_are_those_of_its_page():
-    page = " ".join((Path(__file__).parents[3] / "docs" / "defaults.md").read_text().split())
+    page = " ".join((Path(__file__).parents[3] / "docs" / "planning.md").read_text().split())
     for words in (
         f"{rule.MOST_EPOCHS:g} in all rounds",
-        f"T <= {rule.MOST_STEPS} and noise",
+        f"at most {rule.MOST_STEPS} steps",
         f"within {100 * (rule.MORE_NOISE - 1):.0f} % of a full batch's",
-        f"smaller where T would be below {rule.LEAST_STEPS} |",
-        f"m and what lets a client take part {rule.LEAST_PARTICIPATIONS} times on average",
-        f"the smaller of {rule.MOST_IN_A_WEIGHT:g} and {rule.MOST_IN_ALL:g} / sqrt(P)",
-        f"at most {rule.MOST_MOVE:g} ([arXiv",
-        f"{100 * rule.MOST_NOISE_OF_MEAN:g} % of it",
-        f"{rule._CONSTANT:g} / P^(1/4)",
-        f"{rule.MOMENTUM:g}, kept from round to round",
+        f"fewer than {rule.LEAST_STEPS} steps",
+        f"take part {rule.LEAST_PARTICIPATIONS} times on average",
+        f"moves each weight by {rule.MOST_IN_A_WEIGHT:g},",
+        f"momentum {rule.MOMENTUM:g};",
     ):
         assert words in page

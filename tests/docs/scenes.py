@@ -125,9 +125,9 @@ def _wards(scene: Scene) -> None:
 
 
 def _cells(scene: Scene) -> None:
-    """With the tutorial's files."""
-    for name in ("cells.py", "cells.schema.toml", "federation.toml", "site.toml"):
-        (scene.folder / name).write_text(file_in(ROOT / "docs" / "tutorial.md", name))
+    """With the files of site.md."""
+    for name in ("cells.py", "cells.schema.toml", "federation.toml", "client.toml"):
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / "site.md", name))
 
 
 def _trained(scene: Scene) -> None:

@@ -95,10 +95,8 @@ def _python(scene: Scene) -> None:
 
 
 def _people(scene: Scene) -> None:
-    """With a table of people, as it comes and as Excel writes it in Europe."""
+    """With a table of people."""
     (scene.folder / "people.csv").write_text(_PEOPLE)
-    excel = _PEOPLE.replace("ill", "krank").replace(",", ";")
-    (scene.folder / "kranke.csv").write_text(excel, encoding="cp1252")
 
 
 def _schema(scene: Scene) -> None:

@@ -185,7 +185,7 @@ class ClientConfig(TaskSettings):
         _OPERATOR,
         "seconds, such as 300, that a round waits until the operator has said yes to the run's plan; 0: it "
         "trains without asking",
-        page="joining.md#may-it-train",
+        page="site.md#5-all-the-run",
         common=True,
     )
     save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")

@@ -100,10 +100,8 @@ def _researcher(scene: Scene) -> None:
 
 
 def _people(scene: Scene) -> None:
-    """With a table of people, as it comes and as Excel writes it in Europe."""
+    """With a table of people."""
     (scene.folder / "people.csv").write_text(_PEOPLE)
-    excel = _PEOPLE.replace("ill", "krank").replace(",", ";")
-    (scene.folder / "kranke.csv").write_text(excel, encoding="cp1252")
 
 
 def _schema(scene: Scene) -> None:
@@ -130,9 +128,9 @@ def _wards(scene: Scene) -> None:
 
 
 def _cells(scene: Scene) -> None:
-    """With the tutorial's files."""
-    for name in ("cells.py", "cells.schema.toml", "federation.toml", "site.toml"):
-        (scene.folder / name).write_text(file_in(ROOT / "docs" / "tutorial.md", name))
+    """With the files of site.md."""
+    for name in ("cells.py", "cells.schema.toml", "federation.toml", "client.toml"):
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / "site.md", name))
 
 
 def _trained(scene: Scene) -> None:

@@ -65,7 +65,7 @@ def check_files(run: Path) -> None:
     """docs/files.md names what a run leaves."""
     page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
     left = {path.name + "/" * path.is_dir() for path in run.iterdir() if not path.name.startswith(".")}
-    named = set(re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE))
+    named = set(re.findall(r"^- `([^`]+)`:", page, re.MULTILINE))
     assert left - named == set(), "docs/files.md: not named"
     assert len(left) > 5
 

@@ -1,4 +1,4 @@
-"""Each aggregation against its definition, number by number; what stands behind its name is read, or refused."""
+"""Each aggregation against its definition; what stands behind its name is read, or refused."""
 
 import numpy as np
 import pytest

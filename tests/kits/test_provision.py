@@ -8,8 +8,7 @@ from kits.made import Made
 
 import fl_dp.durable_files
 from fl_dp.errors import ConfigError
-from fl_dp.kits import certificates, keys, kit, readme
-from fl_dp.kits import roster as rosters
+from fl_dp.kits import keys
 from fl_dp.kits.kit import ServerKit, SiteKit, accept, new_site_kit
 from fl_dp.kits.provision import Wishes, loopback_server, loopback_site, provision, with_site
 from fl_dp.kits.roster import Roster, Site
@@ -39,7 +38,7 @@ def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
         (GOOD + "valid-days = 0", "expected 1 to 3650"),
         (GOOD + "valid-days = true", "expected 1 to 3650"),
         ('federation = "hospitals"', "name at least one HOST:PORT"),
-        (GOOD.replace("fl.example.org", "0.0.0.0"), "name what sites reach the server by"),
+        (GOOD.replace("fl.example.org", "0.0.0.0"), "name an address that sites can reach"),
         (GOOD.replace("fl.example.org", "::1"), "expected HOST:PORT"),
         (GOOD.replace('["fl.example.org:9092"]', '"fl.example.org:9092"'), "expected a list of texts"),
         (GOOD.replace('"hospitals"', '"../x"'), "expected at most 64 letters"),
@@ -106,8 +105,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         state["left"] -= 1
         write(*arguments, **options)  # type: ignore[arg-type]
 
-    for module in (certificates, keys, kit, readme, rosters):
-        monkeypatch.setattr(module, "write_whole", counted)
+    monkeypatch.setattr(keys, "write_whole", counted)
     return state
 
 

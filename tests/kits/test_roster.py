@@ -51,7 +51,7 @@ def test_no_field_can_be_changed_by_others(field: str, made: Made, tmp_path: Pat
     before = table["roster"][field]
     table["roster"][field] = before[:-1] if not isinstance(before, int) else before + 1
     (tmp_path / "changed").write_text(json.dumps(table))
-    with pytest.raises(ConfigError, match="its signature does not hold"):
+    with pytest.raises(ConfigError, match="its signature is not valid"):
         Roster.read(tmp_path / "changed")
 
 
@@ -122,13 +122,13 @@ def test_a_join_request_is_signed_by_the_key_that_it_is_for(tmp_path: Path) -> N
         table = json.loads(path.read_text())
         table["request"] |= change
         (tmp_path / "changed").write_text(json.dumps(table))
-        with pytest.raises(ConfigError, match="its signature does not hold"):
+        with pytest.raises(ConfigError, match="its signature is not valid"):
             read_join_request(tmp_path / "changed")
     body = {"name": "north", "key": key.public}
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     table = {"request": body, "signature": key.sign("roster", text).hex()}  # of another purpose
     (tmp_path / "other").write_text(json.dumps(table))
-    with pytest.raises(ConfigError, match="its signature does not hold"):
+    with pytest.raises(ConfigError, match="its signature is not valid"):
         read_join_request(tmp_path / "other")
 
 

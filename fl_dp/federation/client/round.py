@@ -1,4 +1,4 @@
-"""The client's side of a round: its data are registered, the round is accepted, then `payment.py` follows.
+"""The client's side of a round: it registers its data and accepts the round; then `payment.py` follows.
 
 `ClientRounds` takes lists of clients that share one ledger, and `play` the training of one as an argument. A
 real client is a list of one; a simulation is a list of many, trained by other processes; an audit is a list
@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
@@ -104,16 +105,17 @@ class ClientRounds:
     def known(self, settings: ClientConfig) -> Client | None:
         """The client as the ledger knows it; None if its data are not in the ledger. Reads no data."""
         name = dataset_name(settings)
-        for account in self.ledger.accounts():
-            if account.dataset == name and account.retired is None:
-                size = account.public_size
-                return Client(name, size, account.fingerprint, budget_of(settings, size), settings)
+        for account in self._accounts(name):
+            size = account.public_size
+            return Client(name, size, account.fingerprint, budget_of(settings, size), settings)
         return None
 
     def took_part(self, dataset: str, run: str) -> bool:
         """Whether the data have paid for any round of the run."""
-        accounts = [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
-        return any(paid.run == run for one in accounts for paid in one.rounds)
+        return any(paid.run == run for one in self._accounts(dataset) for paid in one.rounds)
+
+    def _accounts(self, dataset: str) -> list[Account]:
+        return [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, with the ledger's present entries."""
@@ -134,7 +136,7 @@ class ClientRounds:
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
-        # Many clients get the same content, which is read once; kept here, so that no other gets its id.
+        # Many clients get the same content, which is read once. It is kept, so that its id stays its own.
         read: dict[int, tuple[RecordDict, RoundPlan | FlDpError]] = {}
         for key, client, content in asked:
             if id(content) not in read:
@@ -155,7 +157,7 @@ class ClientRounds:
 
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
-    """The weights in a round's message; DeclinedError unless they fit the model and MOST_WEIGHT."""
+    """The weights in a round's message; DeclinedError unless they fit the model, within MOST_WEIGHT."""
     try:
         weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
@@ -163,7 +165,7 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
     if (name := beyond_use(weights)) is not None:
         raise DeclinedError(
             f"the weights received for model {model}: array {name!r} holds values beyond {MOST_WEIGHT:g}, "
-            "from which nothing can be learnt."
+            "which are too large to learn from."
         )
     return weights
 

@@ -89,7 +89,7 @@ def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:
     assert pending(site.folder) == []
     give_answer(site.folder, question, yes=True)
     assert site.train().steps == 3
-    with pytest.raises(ConfigError, match="nothing: nothing of that id is asked in"):
+    with pytest.raises(ConfigError, match="nothing: no question in"):
         give_answer(site.folder, "nothing", yes=True)
 
 

@@ -159,7 +159,7 @@ def test_a_run_that_was_not_approved_gets_no_evaluation(real_client):
     client = real_client(**SHARE)
     client.train(TRAIN)
     _write(client, {**client.config.to_flat(), "approve": 300.0})
-    assert "has trained no round of this one" in ask(client, replace(PLAN, run="another")).reason
+    assert "has trained no round of this run" in ask(client, replace(PLAN, run="another")).reason
     assert ask(client).spent[0].steps == 1
 
 

@@ -89,7 +89,7 @@ def test_a_disk_that_takes_no_line_ends_no_round(
 
     monkeypatch.setattr(journal, "append", full)
     assert site.train().steps == 3
-    assert "the journal is not kept there" in caplog.text
+    assert "the journal cannot be written" in caplog.text
 
 
 def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(

@@ -92,7 +92,7 @@ def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_pai
         rounds = ClientRounds(ledger)
         (client,) = rounds.register([(settings, data)])
         training = OwnTraining(settings, data, GivenTask(model, TaskSettings()))
-        with pytest.raises(DeclinedError, match="are too large: not one example of ordinary numbers"):
+        with pytest.raises(DeclinedError, match="are too large: no example of ordinary numbers"):
             play(rounds, client, _content(plan, model), training)
         assert ledger.spent("data") == ()
 

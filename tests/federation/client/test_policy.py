@@ -61,8 +61,8 @@ def test_numbers_that_no_round_has_are_declined(field, values):
         ),
         (
             {"task": "0123abcd"},
-            "asks for task '0123abcd', this client's own settings have none of its own. Usually the server's "
-            "data are of another form: give both sides the same schema",
+            "asks for task '0123abcd', this client's own settings have none of its own. The usual "
+            "cause is that the server's data have another form: give both sides the same schema",
         ),
         (
             {"unit": "person, first 8 records"},

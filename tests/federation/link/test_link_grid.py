@@ -120,7 +120,7 @@ def test_a_site_that_takes_anothers_name_is_not_heard(federation: Federation) ->
         reply = federation.reply_to(message)
         assert reply.has_content() == believed
         if not believed:
-            assert reply.error.reason == "calls itself another client than its key's, north"
+            assert reply.error.reason == "gives another name than its key has in the roster, north"
 
 
 @pytest.mark.parametrize("how", ["unsigned", "by another site"])
@@ -156,7 +156,7 @@ def test_an_answer_that_is_another_inside_is_none(federation: Federation, forged
     message = federation.asked("north", link)
     push_raw(link, message, **forged)
     reply = federation.reply_to(message)
-    assert ("another one inside" if "inner" in forged else "no message") in reply.error.reason
+    assert ("content belongs to another message" if "inner" in forged else "no message") in reply.error.reason
     assert reply.metadata.reply_to_message_id == message.metadata.message_id  # the strategy looks it up so
     assert federation.answer("north", link).has_content()  # and the next one is as good as ever
 

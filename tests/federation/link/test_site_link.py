@@ -159,7 +159,7 @@ def test_a_stolen_key_that_the_new_roster_does_not_have_is_believed_no_more(
     asked = thief.asked("north", link)
     thief.ask("north")
     accepted(thief, folder, server=SigningKey.generate().public)
-    with pytest.raises(FederationError, match="another server than the one that has asked"):
+    with pytest.raises(FederationError, match="another server than the one that asked"):
         link.answer(asked, REPORT)
     with pytest.raises(FederationError, match="the instruction lacks the signature"):
         link.next_message()

@@ -1,7 +1,7 @@
 """Signing keys (Ed25519, RFC 8032). A signature is made for one purpose and is invalid for any other."""
 
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -18,7 +18,6 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 
 KEY_CHARACTERS = 64  # of a public key, in hexadecimal digits
-Private = TypeVar("Private", Ed25519PrivateKey, EllipticCurvePrivateKey)
 _OTHERS = 0o077  # permissions of group and world
 
 
@@ -48,7 +47,7 @@ class SigningKey:
         return self._key.sign(_covered(purpose, body))
 
 
-def load_private(path: Path, kind: type[Private]) -> Private:
+def load_private(path: Path, kind: Any) -> Any:
     """The private key in the file `path`; ConfigError if there is none, or one of another kind."""
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)

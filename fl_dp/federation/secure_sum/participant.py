@@ -1,9 +1,9 @@
 """One member of one attempt: what it answers at each stage, and what it refuses.
 
 Each stage is answered once, in order. Any other request, and every message that fails a check, ends the
-attempt for this member: its secrets are dropped and nothing more is answered. Between stages its state is
-stored as bytes, since a process of its own answers each message. The caller must keep only the newest bytes,
-and store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
+attempt for this member: its secrets are dropped and nothing more is answered. Each message is answered in its
+own process, so the state is kept as bytes between stages. The caller must keep only the newest bytes, and
+store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
 """
 
 import json
@@ -113,7 +113,7 @@ class Participant:
         return cls(state, key)
 
     def to_bytes(self) -> bytes:
-        """The state as bytes, never on a disk: as secret as the data until the attempt is over."""
+        """The state as bytes, never for a disk: until the attempt ends they are as secret as the data."""
         state = self._state
         table = {
             "version": _VERSION,
@@ -142,7 +142,7 @@ class Participant:
             own = terms.place_of(self._key.public)
             self._check_own(terms, terms.members[own])
             state.terms, numbers = terms, (terms.head.clients, terms.head.threshold)
-            for place in self._others(own):  # otherwise a useless key would be noticed only after paying
+            for place in self._others(own):  # otherwise a useless key would be noticed only after payment
                 member = terms.members[place]
                 keys.agreed(state.secrets[MASK_KEY], member.mask_key, repr(member.name))
             dealt = (deal(state.secrets[name], *numbers) for name in (SEED, MASK_KEY))
@@ -173,8 +173,8 @@ class Participant:
                 halves = (pair[:SHARE_BYTES], pair[SHARE_BYTES:]) if pair else ()
                 if pair is None or not all(map(is_share, halves)):
                     raise DeclinedError(
-                        f"The key shares that {terms.members[place].name!r} has dealt for a secure sum "
-                        "cannot be read: it is suspected."
+                        f"The key shares that {terms.members[place].name!r} dealt for a secure sum cannot be "
+                        "read: this member is suspected."
                     )
                 state.shares[place] = pair
 
@@ -261,7 +261,7 @@ class Participant:
 
     def _check_own(self, terms: Terms, own: Member) -> None:
         if terms.head != self._state.head:
-            raise DeclinedError("Terms of a secure sum that are not those this client has made keys for.")
+            raise DeclinedError("Terms of a secure sum that differ from those this client made keys for.")
         if own.keys != _public(self._state.secrets):
             raise DeclinedError("Terms of a secure sum with other keys than this client's own.")
 
@@ -291,7 +291,7 @@ class Participant:
 
 
 def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver: int) -> bytes:
-    """The key for what `sender` seals for `receiver`. private: share key of the one that is not `other`."""
+    """The key with which `sender` seals for `receiver`. private: share key of the one that is not `other`."""
     member = terms.members[other]
     secret = keys.agreed(private, member.share_key, repr(member.name))
     sites = (terms.members[sender].site, terms.members[receiver].site)

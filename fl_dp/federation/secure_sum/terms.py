@@ -1,7 +1,7 @@
 """What the members of one attempt must agree on to the last bit, and the digest that they sign.
 
 The server proposes the head; each member signs it together with its fresh keys. The terms are the head with
-all members and keys; each member signs their digest before anybody masks anything.
+all members and keys. Each member signs the digest of the terms before anybody masks anything.
 """
 
 import hashlib
@@ -189,7 +189,7 @@ def check_head(head: Head, limits: Limits) -> None:
             f"{limits.most_dropouts}."
         )
     if head.modulus != MODULUS:
-        raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows {MODULUS} alone.")
+        raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows only {MODULUS}.")
     rounded = head.max_grad_norm + math.sqrt(head.numbers) * head.spacing
     if head.sensitivity < rounded * (1 - 1e-12):
         raise DeclinedError(
@@ -215,7 +215,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
     if own not in (member.site for member in terms.members):
         raise DeclinedError("Terms of a secure sum without this client.")
     if not are_distinct([key for member in terms.members for key in member.keys]):
-        raise DeclinedError("Terms of a secure sum in which a key stands twice.")
+        raise DeclinedError("Terms of a secure sum that hold a key twice.")
     for place, member in enumerate(terms.members):
         if member.site not in roster:
             raise DeclinedError(

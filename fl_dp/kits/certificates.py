@@ -20,7 +20,6 @@ _SLACK = timedelta(days=1)  # clocks of sites may be behind
 
 
 def make_authority(name: str, days: float, certificate: Path, key: Path) -> None:
-    """Write an authority's certificate and key."""
     private = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(f"fl_dp federation {name}")
     builder = (

@@ -39,7 +39,6 @@ class SigningKey:
         return cls(load_private(path, Ed25519PrivateKey))
 
     def save(self, path: Path) -> None:
-        """Write it to `path`, readable by its owner alone."""
         save_private(self._key, path)
 
     def sign(self, purpose: str, body: bytes) -> bytes:

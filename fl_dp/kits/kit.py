@@ -54,8 +54,6 @@ class SiteKit:
 
 @dataclass(frozen=True, slots=True)
 class ServerKit:
-    """A server's kit."""
-
     folder: Path
     key: SigningKey
     roster: Roster

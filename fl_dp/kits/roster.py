@@ -60,7 +60,6 @@ class Roster:
         return next((site for site in self.sites if site.key == key), None)
 
     def is_over(self, now: datetime | None = None) -> bool:
-        """Whether it has expired."""
         return (now or datetime.now(UTC)) >= datetime.fromisoformat(self.expires)
 
     def save(self, path: Path, key: SigningKey) -> None:

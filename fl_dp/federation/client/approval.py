@@ -36,7 +36,6 @@ class Question:
 
 
 def approvals_folder(ledger: str) -> Path:
-    """The folder of questions for a client with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 

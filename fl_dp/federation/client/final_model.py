@@ -38,7 +38,6 @@ def keep_final_model(message: Message, config: ClientConfig) -> RecordDict:
 
 
 def _about(content: RecordDict) -> tuple[bool, str]:
-    """Whether the model is private, and its run's name."""
     about = config_record(content, ABOUT) or ConfigRecord()
     private, run = about.get("private"), about.get("run")
     if type(private) is not bool or not isinstance(run, str):

@@ -103,7 +103,6 @@ def _spent(line: Line) -> str:
 
 
 def journal_folder(ledger: str) -> Path:
-    """The journal's folder for clients with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 
@@ -115,7 +114,6 @@ class Note:
         self._known: dict[str, Any] = {"client": client, "process": os.getpid()}
 
     def learn(self, **known: Any) -> None:
-        """Set fields of the lines that follow."""
         self._known |= known
 
     def write(self, event: Event, **more: Any) -> None:

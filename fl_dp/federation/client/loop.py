@@ -115,7 +115,6 @@ class ClientLoop:
         self._joined, self._end = True, None
 
     def _answer_one(self) -> None:
-        """Wait a while for a message, and answer it."""
         self._between()
         try:
             message = self._link.next_message()

@@ -23,8 +23,6 @@ _PAID, _OPENED = "paid", "opened"
 
 @dataclass(frozen=True, slots=True)
 class LostRounds:
-    """The count for one client's data."""
-
     path: Path
 
     @classmethod
@@ -46,7 +44,6 @@ class LostRounds:
         self._add(_PAID)
 
     def opened(self) -> None:
-        """Count one of them as opened."""
         self._add(_OPENED)
 
     def _add(self, what: str) -> None:

@@ -84,16 +84,12 @@ class Accepted(Protocol):
     """A question that a client's policy allows, and that is not paid for yet."""
 
     @property
-    def key(self) -> str:
-        """The caller's name for it."""
-
+    def key(self) -> str: ...
     @property
     def client(self) -> Client: ...
 
     @property
-    def account(self) -> DataAccount:
-        """The account that pays."""
-
+    def account(self) -> DataAccount: ...
     def request(self, inputs: str) -> ReservationRequest:
         """What to pay for. inputs: see `ReservationRequest`."""
 
@@ -107,8 +103,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRound:
-    """A round that the client's policy allows."""
-
     key: str
     client: Client
     plan: RoundPlan
@@ -128,7 +122,6 @@ class AcceptedRound:
         return Entry(self.sample_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares))
 
     def request(self, inputs: str) -> ReservationRequest:
-        """See `Accepted`."""
         client, plan = self.client, self.plan
         budget = client.budget if plan.private else None
         return ReservationRequest(

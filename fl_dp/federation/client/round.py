@@ -111,7 +111,6 @@ class ClientRounds:
         return None
 
     def took_part(self, dataset: str, run: str) -> bool:
-        """Whether the data have paid for any round of the run."""
         return any(paid.run == run for one in self._accounts(dataset) for paid in one.rounds)
 
     def _accounts(self, dataset: str) -> list[Account]:
@@ -171,8 +170,6 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
 
 
 class Training(Protocol):
-    """How one client is trained."""
-
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Check, before it is paid for, that the round can be trained; FlDpError says why not."""
         ...

@@ -55,7 +55,6 @@ def take_part(message: Message, config: ClientConfig, identity: Identity, kept: 
 
 
 def limits_of(config: ClientConfig) -> Limits:
-    """The limits in the client's own settings."""
     return Limits(
         least_clients=config.allow_secure_sum,
         least_colluders=config.secure_least_colluders,

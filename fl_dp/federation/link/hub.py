@@ -59,7 +59,6 @@ class SteadyLinkState(InMemoryLinkState):
         return until is None or until <= time.monotonic()
 
     def overdue(self) -> list[str]:
-        """The messages that have expired and are not forgotten yet."""
         return [one for one in list(self._until) if self.is_over(one)]
 
     def _check_stored_messages(self, message_ids: set[str], run_id: int | None = None) -> None:
@@ -168,7 +167,6 @@ class Hub:
         return presence is not None and time.monotonic() - presence.heard < SILENCE
 
     def is_heard(self, node: int) -> None:
-        """Note that the node's site has just sent a request."""
         if presence := self._presence(node):
             presence.heard = time.monotonic()
 
@@ -186,7 +184,6 @@ class Hub:
                 self.loop.call_soon_threadsafe(bell.set)
 
     def let_read(self, node: int, tree: ObjectTree) -> None:
-        """Let the node fetch the objects of a message to it."""
         with self._lock:
             if node in self._here:
                 self._here[node].readable |= {part.object_id for part in iterate_object_tree(tree)}

@@ -50,7 +50,6 @@ class LinkGrid(BaseGrid):
         return self._hub.site_of(node)
 
     def get_node_ids(self) -> Iterable[int]:
-        """The nodes whose sites are there now."""
         self._on_wait()
         return self._hub.here()
 

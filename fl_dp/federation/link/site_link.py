@@ -60,21 +60,16 @@ class LinkLostError(Exception):
 
 
 class LinkRefusedError(RequestRefusedError):
-    """The server refuses and says why."""
-
     @property
     def is_over(self) -> bool:
-        """Whether the run is over."""
         return self.status == httpx.codes.GONE
 
     @property
     def is_late(self) -> bool:
-        """Whether the server no longer waits for the reply."""
         return self.status == httpx.codes.NOT_FOUND
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether the site has to join again."""
         return self.status == httpx.codes.CONFLICT
 
 
@@ -117,7 +112,6 @@ class SiteLink:
         self._http, self._client = self._connection()
 
     def _take_newest_roster(self) -> None:
-        """Reload the kit's roster if it is newer."""
         seen = version_of(self._kit.folder / ROSTER)
         if seen and seen == self._seen:
             return

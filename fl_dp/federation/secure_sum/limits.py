@@ -54,7 +54,6 @@ def checked_shares(clients: int, dropouts: int, colluders: int) -> int:
 
 
 def least_threshold(clients: int, colluders: int) -> int:
-    """The least t with 2 t > K + c."""
     return (clients + colluders) // 2 + 1
 
 

@@ -251,7 +251,6 @@ class Participant:
                 raise DeclinedError(f"{member.name!r} has not confirmed the same survivors of a secure sum.")
 
     def _check_agreements(self, found: Sequence[bytes]) -> None:
-        """Check all members' signatures of the terms' digest."""
         terms = self._terms()
         if len(found) != len(terms.members):
             raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")

@@ -80,7 +80,6 @@ class SecureSum:
         self.dropped.setdefault(site, reason)
 
     def take_advertisement(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 1."""
         answer = self._read(Advertisement, site, fields)
         if answer is None:
             return
@@ -105,7 +104,6 @@ class SecureSum:
         return self._terms
 
     def take_sharing(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 2."""
         answer, terms = self._read(Sharing, site, fields), self.terms()
         if answer is None:
             return
@@ -158,7 +156,6 @@ class SecureSum:
         return self._survivors
 
     def take_confirmation(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 4."""
         answer = self._read(Confirmation, site, fields)
         body = survivors_body(self.terms().digest, self.survivors().places)
         if answer is None or site not in self._masked:
@@ -177,7 +174,6 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 5."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return

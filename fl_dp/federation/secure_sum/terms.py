@@ -29,8 +29,6 @@ Signature = Annotated[bytes, length(64)]
 
 
 class Message:
-    """The methods that all messages share."""
-
     __slots__ = ()
 
     def to_fields(self) -> dict[str, Any]:
@@ -103,7 +101,6 @@ class Member:
         return self.mask_key, self.share_key, self.seed_key
 
     def is_signed(self, head: Head) -> bool:
-        """Whether the site has signed these keys for this head."""
         return is_signed(self.site, KEYS_PURPOSE, keys_body(head, *self.keys), self.signature)
 
 

@@ -43,8 +43,6 @@ class Mean(Aggregation):
 
 
 class OfSingleUpdates(Aggregation):
-    """An aggregation that needs each update separately."""
-
     needs_single_updates = True
 
     def combine(

@@ -112,7 +112,6 @@ class ClientRecord:
 
     @cached_property
     def _history(self) -> History:
-        """All that it has, or may have, spent."""
         return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unconfirmed)))
 
     @cached_property
@@ -143,7 +142,6 @@ class ClientRecord:
 
     @property
     def cost_of_run(self) -> Cost:
-        """This run's part of it."""
         return self._of_run.cost
 
     @property

@@ -72,7 +72,6 @@ class Aggregator:
 
     @property
     def expected(self) -> Mapping[str, ArraySpec]:
-        """All arrays that clients send back."""
         return self._shared
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
@@ -164,7 +163,6 @@ class Aggregator:
         self._optimizer.restore({})
 
     def state(self) -> dict[str, NDArray]:
-        """What is kept from round to round."""
         kept = {_AGGREGATION + name: array for name, array in self._aggregation.state().items()}
         return kept | {_OPTIMIZER + name: array for name, array in self._optimizer.state().items()}
 

@@ -77,7 +77,6 @@ class _Reach:
 
 @lru_cache(maxsize=4096)
 def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> History:
-    """The history that all clients with these values share. spent: merged."""
     return History(budget, mechanism, spent)
 
 

@@ -51,7 +51,6 @@ class LastModel:
         return ""
 
     def state(self) -> dict[str, NDArray]:
-        """The arrays from which a resumed run continues."""
         return {}
 
     def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> None:

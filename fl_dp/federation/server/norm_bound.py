@@ -113,7 +113,6 @@ def real_numbers(specs: Mapping[str, ArraySpec]) -> int:
 
 
 def coarsest(specs: Mapping[str, ArraySpec]) -> float:
-    """The largest machine epsilon of these arrays' types."""
     return max((float(np.finfo(one.dtype).eps) for one in specs.values()), default=0.0)
 
 

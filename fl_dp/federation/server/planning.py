@@ -145,7 +145,6 @@ def _check_budget(profile: ClientProfile) -> None:
 
 
 def budget_of(profile: ClientProfile) -> Budget:
-    """The budget that limits the client's rounds, as its own ledger has it."""
     return Budget(profile.epsilon, profile.delta, profile.accountant, profile.epsilon_alone or None)
 
 

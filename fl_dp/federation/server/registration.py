@@ -97,7 +97,6 @@ class Registration:
         return client
 
     def begin(self, server_round: int) -> None:
-        """Prepare this round."""
         self._first, self._round = self._round == 0, server_round
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
@@ -141,12 +140,10 @@ class Registration:
             pause(started)
 
     def ask_again(self, client: ClientRecord) -> None:
-        """Have the client register again before it next takes part."""
         self._registered.discard(client.node_id)
         self._unsure.add(client.node_id)
 
     def ask_all_again(self) -> None:
-        """Have every client register again before it next takes part."""
         self._registered.clear()
 
     def why_idle(self, client: ClientRecord) -> str:
@@ -196,7 +193,6 @@ class Registration:
                 self._register(question, reply)
 
     def _forget_gone(self, grid: BaseGrid) -> None:
-        """Drop requests to nodes that are gone."""
         gone = [key for key, one in self._asked.items() if one.node not in self._live]
         for key in gone:
             del self._asked[key]
@@ -279,7 +275,6 @@ class Registration:
         return client
 
     def _announce(self, here: int) -> None:
-        """Log, once, what the round waits for."""
         text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} there"
         if text != self._announced and here < self._config.min_clients:
             logger.info(text)

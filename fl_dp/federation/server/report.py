@@ -52,12 +52,10 @@ class RunReporter:
         self.site_metrics: SiteMetrics | None = None  # of the last round; None if they were not due
 
     def restore(self, report: RoundReport) -> None:
-        """Continue after that round."""
         self.reports = [report]
         self.verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
 
     def announce(self) -> None:
-        """Log the settings of the run that is about to start."""
         c = self._config
         logger.info(
             "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
@@ -72,7 +70,6 @@ class RunReporter:
     def report(
         self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float
     ) -> RoundReport:
-        """Make, keep and return the report of a finished round."""
         cost = self.guarantee()
         assert cost is not None  # a round has clients
         ahead = self.last_round - server_round
@@ -230,7 +227,6 @@ def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientReport]) -> flo
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientReport:
-    """The client's part of a line of rounds.jsonl."""
     asked = verdict.mechanism or client.mechanism
     return _client_report(
         **_in_both(client, verdict, rounds_ahead),
@@ -268,7 +264,6 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
 
 
 def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
-    """The fields of a client that rounds.jsonl and summary.json share."""
     mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
     cost = client.cost
     return {

@@ -67,7 +67,6 @@ class RunState(_Header):
 
     @property
     def rounds(self) -> int:
-        """The number of finished rounds."""
         return self.last.round if self.last else 0
 
     def check_same(self, config: RunConfig) -> None:

@@ -66,7 +66,6 @@ class StrategyParts:
 def usual_parts(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
-    """The default parts for this config."""
     aggregating = aggregator_of(config, shared)
     registration = Registration(config)
     return StrategyParts(
@@ -135,7 +134,6 @@ class PrivateStrategy(Strategy):
 
     @property
     def reporting(self) -> RunReporter:
-        """The run's cost and budgets."""
         return self._parts.reporting
 
     @property
@@ -360,7 +358,6 @@ class PrivateStrategy(Strategy):
         return None
 
     def summary(self) -> None:
-        """Log the settings of the run that is about to start."""
         self.reporting.announce()
 
     def _count_unjudged(self) -> None:

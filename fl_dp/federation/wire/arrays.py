@@ -29,8 +29,6 @@ _TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """The shape and type that an array must have."""
-
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -64,7 +62,6 @@ def load_arrays(model: nn.Module, arrays: Mapping[str, NDArray]) -> None:
 
 
 def encode(arrays: Mapping[str, NDArray]) -> ArrayRecord:
-    """The arrays as a Flower record."""
     return ArrayRecord({name: _encode_one(np.asarray(array)) for name, array in arrays.items()})
 
 

@@ -78,7 +78,6 @@ def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
 
 
 def plan_only(content: RecordDict) -> RoundPlan:
-    """The plan of a message, which may lack the weights."""
     return read_in(content, PLAN, RoundPlan)
 
 
@@ -88,7 +87,6 @@ def profile_to_content(profile: ClientProfile) -> RecordDict:
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
-    """A client's answer when it is asked to register."""
     if REFUSAL in content:
         return refusal_from_content(content)
     _check_protocol(content)

@@ -52,7 +52,6 @@ def ask_for_sum(content: RecordDict, weight: float, names: Sequence[str] = ()) -
 
 
 def summed_names(content: RecordDict) -> list[str]:
-    """The names of the arrays in a secure sum."""
     record = config_record(content, ADD_UP)
     return [] if record is None else [str(name) for name in record["names"]]  # type: ignore[union-attr]
 

@@ -49,7 +49,6 @@ class BaseGrid(Grid):
         """Nobody waits for the answers to these messages any more."""
 
     def set_run(self, run: Any) -> None:
-        """Flower's record of the run."""
         self._run = run
 
     @property

@@ -75,7 +75,7 @@ def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client)
     strategy = run([client, fakes.Client("south", public_size=100)], fakes, config, start, on_round)
     north = [report.clients["north"] for report in strategy.reports]
     assert [one.status for one in north] == ["trained", "trained", "failed", "idle", "idle"]
-    assert north[2].reason.endswith("it was restored from a backup, or retired in the middle of the run")
+    assert north[2].reason.endswith("it was restored from a backup, or retired during the run")
     assert "Give it its newest ledger back, or wait for the next run" in north[3].reason
     assert [one.steps for one in north] == [2, 4, 6, 6, 6]  # what the server knows, not what it is shown
     assert all(report.clients["south"].status == "trained" for report in strategy.reports)

@@ -239,7 +239,7 @@ def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, 
     assert taken[-1] == taken[0] - 1  # whose line says that it gives no metrics is not in them
     before, last = (of_sites(report)["sites"]["a"] for report in strategy.reports[1:])
     assert (last["status"], last["unheard"]) == ("failed", 1)
-    assert "lacks evaluations of before" in last["reason"]
+    assert "lacks earlier evaluations" in last["reason"]
     assert before["epsilon"] < last["epsilon"] <= 50
 
 
@@ -260,8 +260,8 @@ def lying(site, lie):
         (lambda one: replace(one, budget=one.epsilon / 2), "over its budget"),
         (lambda one: replace(one, cells=one.cells[1:]), "a histogram of 64 cells, expected 65"),
         (lambda one: replace(one, cells=one.cells * 1e300), "counts beyond 1e+15"),
-        (lambda one: replace(one, spent=()), "something else than equal evaluations"),
-        (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something else than equal evaluations"),
+        (lambda one: replace(one, spent=()), "something other than equal evaluations"),
+        (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something other than equal evaluations"),
         (lambda one: replace(one, accountant="none"), "none"),
     ],
     ids=["epsilon", "budget", "cells", "overflow", "nothing", "sampled", "accountant"],

@@ -56,7 +56,7 @@ def take_off(
     """Remove, in place, each survivor's own mask, and its masks with members that are not in the sum.
 
     survivors: places of the members whose vectors are in the sum. shares: by opener's place, its shares by
-    dealer's place. If some members' shares do not give their secrets, removes nothing and returns their names.
+    dealer's place. If some members' shares do not give their secrets, removes nothing; returns their names.
     """
     digest, members = terms.digest, list(enumerate(terms.members))
     secrets = {

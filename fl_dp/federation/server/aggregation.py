@@ -42,9 +42,9 @@ class Aggregation(ABC):
         """
 
     def take(self, argument: str) -> None:
-        """Take what the user wrote after the colon, here F. Override it for another argument.
+        """Read what the user wrote after the colon, here F. Override it for another argument.
 
-        ValueError says what was expected instead.
+        ValueError says what was expected.
         """
         if self.argument != MALICIOUS:
             raise ValueError(f"{type(self).__name__} has no method `take` that reads {self.argument}")
@@ -82,9 +82,9 @@ def check_aggregation(config: RunConfig) -> None:
     least = aggregation.least_updates
     if config.fit_clients < least:
         raise ConfigError(
-            f"aggregation = {config.aggregation!r}: beside {aggregation.malicious} malicious clients a round "
+            f"aggregation = {config.aggregation!r}: with {aggregation.malicious} malicious clients a round "
             f"needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
-            "fit-clients, assume fewer, or take the median."
+            "fit-clients, assume fewer, or use median."
         )
 
 

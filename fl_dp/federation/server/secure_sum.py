@@ -1,4 +1,4 @@
-"""Turns a round's opened sum into the next global weights: one gradient step, by post-processing alone."""
+"""Turns a round's opened sum into the next global weights: one gradient step, by post-processing only."""
 
 import logging
 import math
@@ -35,7 +35,7 @@ class SecureAggregator(Aggregator):
         return max(LEAST_MEMBERS, 2 * dropouts + colluders + 1)
 
     def _needed(self, result: RoundResult) -> int:
-        """As many as the sum's own noise needs; clients that were never in the sum are not missed."""
+        """As many as the sum's own noise needs, whatever clients were never in the sum."""
         return result.sums[0].shares + self._config.secure_colluders if result.sums else 0
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
@@ -81,8 +81,8 @@ class SecureAggregator(Aggregator):
         if length <= most:
             return 1.0
         logger.warning(
-            "the sum of %d members has length %.4g and is scaled down to %.4g, the longest that honest ones "
-            "can make; a member sends what it should not",
+            "the sum of %d members has length %.4g and is scaled down to %.4g, the most that honest members "
+            "make; some member is dishonest or faulty",
             len(survivors),
             length,
             most,

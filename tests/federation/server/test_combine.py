@@ -56,7 +56,7 @@ def test_the_servers_learning_rate_is_taken_or_its_optimizers_usual_one():
     [
         ("aggregation momentum", "the run's state holds .*; resume the run with the fl_dp that"),
         ("optimizer first moment of w", "the run's state holds .*; resume the run with the fl_dp that"),
-        ("momentum", r"holds \['momentum'\], which nothing here remembers"),
+        ("momentum", r"holds \['momentum'\], which this fl_dp does not know"),
     ],
 )
 def test_a_state_that_is_not_known_is_refused(name, words):

@@ -49,7 +49,7 @@ def test_the_best_model_is_kept_beside_the_last(fakes):
 def test_a_round_that_diverges_is_rolled_back_to_the_best_and_said_to_be_paid_for(fakes, bad, caplog):
     strategy, seen = run(fakes, [2.0, 1.0, 1.5, bad, 0.9])
     assert seen == [0.0, 1.0, 2.0, 3.0, 2.0]  # after the third the model is that of the first round again
-    assert "the model is that of round 1 again" in strategy.reports[2].lost
+    assert "back to the model of round 1" in strategy.reports[2].lost
     assert "round 3 is rolled back, and paid for" in caplog.text
     assert [report.lost_rounds for report in strategy.reports] == [0, 0, 1, 1]
     assert strategy.kept.server_round == 4

@@ -83,9 +83,10 @@ def test_it_goes_on_from_its_state_as_if_it_had_not_been_ended(kind, targets):
 @pytest.mark.parametrize(
     ("kind", "state", "words"),
     [
-        (FedAdam, "momentum of w", "expected two moments of each array"),
-        (FedAdam, "first moment of w", "expected two moments of each array"),
-        (FedAvgM, "first moment of w", "expected a velocity of each array"),
+        (FedAdam, "momentum of w", "FedAdam, expected first moment and second moment of each array"),
+        (FedAdam, "first moment of w", "expected first moment and second moment of each array"),
+        (FedAvgM, "first moment of w", "expected velocity of each array"),
+        (FedAvg, "velocity of w", "expected nothing of each array"),
     ],
 )
 def test_a_state_that_is_not_its_own_is_refused(kind, state, words):

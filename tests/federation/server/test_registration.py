@@ -143,7 +143,7 @@ def test_a_delta_that_cannot_be_computed_with_is_refused(registration, fakes, ca
     precise = with_delta(fakes.Client("3"), 1e-90)
     grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: precise})
     assert names(registration.gather(grid)) == ["1", "2"]
-    assert "node 3 is no part of this run: delta" in caplog.text
+    assert "node 3 does not take part in this run: delta" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -220,11 +220,11 @@ def test_a_client_whose_fault_passes_is_asked_again_in_the_next_round(registrati
     client = registration.gather(grid)[2]
     faulty.full = True
     registration.ask_again(client)
-    assert registration.why_idle(client) == "has not said yet what its last round has cost"
+    assert registration.why_idle(client) == "has not shown yet what its last round cost"
     for _ in range(2):
         assert names(registration.gather(grid)) == ["1", "2"]
         assert registration.why_idle(client) == "its ledger cannot be used; its own log says why"
-    assert caplog.text.count("node 3 is no part of this run") == 1  # said once, not in every round
+    assert caplog.text.count("node 3 does not take part in this run") == 1  # said once, not in every round
     faulty.full = False
     assert names(registration.gather(grid)) == ["1", "2", "3"]
     assert registration.why_idle(registration.clients["3"]) == ""

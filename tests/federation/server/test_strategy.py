@@ -153,8 +153,8 @@ class Silent(FakeClient):
     ("deaf", "back", "asked", "why"),
     [
         (99, 99, [1, 2], SILENT),
-        (2, 99, [1], "has not said yet what its last round has cost"),
-        (2, 5, [1, 5], "has not said yet what its last round has cost"),
+        (2, 99, [1], "has not shown yet what its last round cost"),
+        (2, 5, [1, 5], "has not shown yet what its last round cost"),
     ],
 )
 def test_a_silent_site_costs_others_no_more_than_grace_and_is_asked_twice(

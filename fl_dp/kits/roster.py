@@ -119,7 +119,8 @@ def read_bounded(path: Path, most: int) -> bytes:
     """The content of a plain file; ConfigError if it is no plain file, or longer than `most` bytes."""
     try:
         if path.is_dir():
-            raise ConfigError(f"{path}: is a folder; name the file{_in_it(path)}.")
+            there = f" in it: {path / FILE}" if (path / FILE).is_file() else ""
+            raise ConfigError(f"{path}: is a folder; name the file{there}.")
         if not path.is_file():  # reading a pipe could block forever
             raise ConfigError(f"{path}: {'is no plain file' if path.exists() else 'no such file'}.")
         with path.open("rb") as file:
@@ -129,10 +130,6 @@ def read_bounded(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise ConfigError(f"{path}: longer than {most} bytes, too long for a roster or join request.")
     return content
-
-
-def _in_it(folder: Path) -> str:
-    return f" in it: {folder / FILE}" if (folder / FILE).is_file() else ""
 
 
 def _write_signed(path: Path, name: str, purpose: str, body: dict[str, Any], key: SigningKey) -> None:
@@ -196,16 +193,13 @@ def check_name(name: object, what: str) -> str:
 def split_address(address: str, where: str) -> tuple[str, int]:
     """Split 'host:port', with an IPv6 host in brackets; ConfigError for anything else."""
     host, colon, port = address.rpartition(":")
-    if not (colon and _is_port(port) and _is_host(host)):
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
+    if not (colon and is_port and _is_host(host)):
         raise ConfigError(
             f"{where}: {address[:_MOST_SHOWN]}: expected HOST:PORT, such as server.example.org:9092 or "
             "[2001:db8::1]:9092."
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 2**16
 
 
 def _is_host(text: str) -> bool:

@@ -34,18 +34,9 @@ SHARE = {"test": 0.5, "public-size": "auto", "evaluate-epsilon": 50.0, "delta": 
 
 
 def config(**changes):
-    values = {
-        "clients": 3,
-        "min_clients": 3,
-        "fit_clients": 3,
-        "rounds": 3,
-        "noise_multiplier": 8.0,
-        "expected_batch_size": 30,
-        "physical_batch_size": "auto",
-        "round_timeout": 60.0,
-        "site_metrics": True,
-    }
-    return RunConfig(**{**values, **changes})
+    numbers = {"clients": 3, "min_clients": 3, "fit_clients": 3, "rounds": 3, "round_timeout": 60.0}
+    noise = {"noise_multiplier": 8.0, "expected_batch_size": 30, "physical_batch_size": "auto"}
+    return RunConfig(**{**numbers, **noise, "site_metrics": True, **changes})
 
 
 def run(nodes, fakes, own, model, *ends):

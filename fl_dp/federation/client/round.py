@@ -141,10 +141,15 @@ class ClientRounds:
             if id(content) not in read:
                 read[id(content)] = content, _read(content)
             try:
-                accepted.append(_accept(key, client, read[id(content)][1]))
+                if isinstance(plan := read[id(content)][1], FlDpError):
+                    raise plan
+                check_plan(plan, client.settings, client.public_size, client.task)
+                accepted.append(AcceptedRound(key, client, plan))
             except FlDpError as error:
                 refusals[key] = refusal_of(error)
-        _warn_of_unprotected(accepted)
+        unprotected = {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
+        for run, server_round in sorted(unprotected):  # before anything is trained
+            logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)
         warn_of_refusals(refusals)
         return accepted, refusals
 
@@ -207,18 +212,3 @@ def _read(content: RecordDict) -> RoundPlan | FlDpError:
         return plan_from_content(content)[0]
     except FlDpError as error:
         return error
-
-
-def _accept(key: str, client: Client, plan: RoundPlan | FlDpError) -> AcceptedRound:
-    if isinstance(plan, FlDpError):
-        raise plan
-    check_plan(plan, client.settings, client.public_size, client.task)
-    return AcceptedRound(key, client, plan)
-
-
-def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
-    """Warn for each run and round in the clients' own log, before anything is trained."""
-    for run, server_round in sorted(
-        {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
-    ):
-        logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)

@@ -51,8 +51,8 @@ class DiskRoom:
     def write(self, work: Callable[[], Result], what: str) -> Result:
         """Call `work`, which writes `what`, and return its result.
 
-        On a full disk it releases the reserved space, then waits for more. LaunchError if there is none within
-        WAIT_SECONDS; later calls do not wait.
+        On a full disk it releases the reserved space, then waits for more. LaunchError if there is none
+        within WAIT_SECONDS; later calls do not wait.
         """
         deadline, told = time.monotonic() + WAIT_SECONDS, False
         while True:

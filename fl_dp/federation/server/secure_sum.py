@@ -63,7 +63,11 @@ class SecureAggregator(Aggregator):
         gradient = {name: grid.spacing * np.asarray(whole, np.float64) for name, whole in total.items()}
         step = plan.learning_rate / sum(one.plan.expected_batch_size for one in survivors)
         step *= self._scale(gradient, survivors, grid.deviation)
-        return {name: _stepped(start[name], gradient[name], step) for name in self._shared}
+        new = {}
+        for name, old in start.items():
+            way = gradient[name].view(np.complex128)[..., 0] if old.dtype.kind == "c" else gradient[name]
+            new[name] = (old - step * way).astype(old.dtype)
+        return new
 
     def _scale(self, gradient: Mapping[str, NDArray], survivors: Sequence[Asked], deviation: float) -> float:
         """The factor for the sum: 1, or less if the sum is longer than honest members can make it.
@@ -88,9 +92,3 @@ class SecureAggregator(Aggregator):
             most,
         )
         return most / length
-
-
-def _stepped(start: NDArray, gradient: NDArray, step: float) -> NDArray:
-    """start - step * gradient, in the type of `start`."""
-    way = gradient.view(np.complex128)[..., 0] if start.dtype.kind == "c" else gradient
-    return (start - step * way).astype(start.dtype)

@@ -222,7 +222,7 @@ def _check_account(answer: SiteHistogram) -> float:
 
 
 def metrics_of(layout: Layout, counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:
-    """ "metrics" of the sites' counts together, with intervals; "outcomes", for the page. Empty without sites."""
+    """ "metrics" of the sites' counts, with intervals; "outcomes", for the page. Both empty without sites."""
     if not counted:
         return {"metrics": {}, "outcomes": {}}
     cells = np.sum([one.cells for one in counted], axis=0)

@@ -80,8 +80,8 @@ class RunState(_Header):
         for key, value in config.to_flat().items():
             if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):
                 raise ConfigError(
-                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; set that again, "
-                    "or start a new run."
+                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; set that "
+                    "again, or start a new run."
                 )
 
 

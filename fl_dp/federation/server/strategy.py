@@ -224,9 +224,9 @@ class PrivateStrategy(Strategy):
         """
         if timeout is not None and not timeout >= self._config.round_timeout:
             raise ConfigError(
-                f"timeout = {timeout:g}: shorter than round-timeout = {self._config.round_timeout:g}, the time "
-                "that clients have to answer: later answers would be paid for and lost. Set "
-                f"round-timeout = {timeout:g} in the RunConfig."
+                f"timeout = {timeout:g}: shorter than round-timeout = {self._config.round_timeout:g}, within "
+                "which clients may answer: later answers would be paid for and lost. Set round-timeout = "
+                f"{timeout:g} in the RunConfig."
             )
         try:
             self.summary()

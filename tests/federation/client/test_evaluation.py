@@ -14,7 +14,7 @@ from fl_dp.federation.client import evaluation, own_training
 from fl_dp.federation.client.journal import in_words, journal_folder, read_journal
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.evaluation import EvaluationPlan, evaluation_to_content, histogram_from_content
-from fl_dp.records import TEST_RECORDS, Entry, Refusal, RoundPlan
+from fl_dp.records import TEST_RECORDS, Refusal, RoundPlan
 from fl_dp.tasks.score_histogram import Layout
 
 TRAIN = RoundPlan("run-1", 1, "linear", 1, 20, 0.5, 0.0, 8.0, 1.0)
@@ -163,10 +163,6 @@ def test_a_run_that_was_not_approved_gets_no_evaluation(real_client):
     assert ask(client).spent[0].steps == 1
 
 
-def test_a_client_without_test_records_says_so(real_client):
-    assert "declares no test records of its own" in ask(real_client()).reason
-
-
 def test_a_trained_unit_never_becomes_a_test_unit(real_client):
     """Whatever its operator sets later: no test, another share, another name."""
     client = real_client("first")
@@ -198,16 +194,6 @@ def test_another_share_is_refused(real_client):
     for test in (0.0, 0.3):
         _write(client, {**client.config.to_flat(), "test": test})
         assert client.train(TRAIN).reason == "its ledger cannot be used; its own log says why"
-
-
-def test_later_evaluations_keep_the_noise_of_the_first(real_client):
-    """Whatever budget the operator gives them: one mechanism."""
-    client = real_client(**SHARE)
-    first = ask(client).spent
-    _allow_more(client)
-    second = ask(client, replace(PLAN, run="run-2")).spent
-    assert second == (first[0].taking(2),)
-    assert isinstance(first[0], Entry)
 
 
 def test_the_same_key_never_covers_two_histograms(real_client, monkeypatch):

@@ -14,7 +14,16 @@ from flwr.app import RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import answers, journal
-from fl_dp.federation.client.journal import NAME, OLDER, Line, append, journal_folder, new_lines, read_journal
+from fl_dp.federation.client.journal import (
+    NAME,
+    OLDER,
+    Line,
+    append,
+    in_words,
+    journal_folder,
+    new_lines,
+    read_journal,
+)
 from fl_dp.records import Refusal
 
 UNEXPECTED = "an unexpected error; its own log says which"
@@ -175,3 +184,31 @@ def test_whatever_a_line_holds_it_is_read_or_left_out(tmp_path: Path) -> None:
         (tmp_path / NAME).write_bytes(changed)
         for line in read_journal(tmp_path):
             json.dumps([line.round + 1, line.reason + "", line.seconds + 0.0])
+
+
+TRAINED = replace(LINE, before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "round 3 of run r: 12 steps, epsilon 0.41 -> 0.52 of 2.00, 0.8 s"),
+        ({"steps": 1, "before": 0.0}, "round 3 of run r: 1 step, epsilon 0.00 -> 0.52 of 2.00, 0.8 s"),
+        ({"event": "asked", "steps": 1}, "round 3 of run r: asked for 1 step"),
+        ({"event": "asked"}, "round 3 of run r: asked for 12 steps"),
+        ({"after": None}, "round 3 of run r: 12 steps, NOT PRIVATE (no epsilon holds), 0.8 s"),
+        ({"event": "declined", "after": 0.404, "reason": "no"}, "round 3 of run r: declined: no"),
+        ({"event": "failed", "after": None, "reason": "no"}, "round 3 of run r: failed: no"),
+        ({"event": "failed", "reason": "no"}, "round 3 of run r: failed, epsilon 0.41 -> 0.52 of 2.00: no"),
+        (
+            {"event": "registered", "run": "", "after": 0.404},
+            "a server asked who this client is; epsilon 0.41 of 2.00 is spent",
+        ),
+        (
+            {"event": "failed", "run": "", "after": None, "reason": "no"},
+            "a server asked who this client is: failed: no",
+        ),
+    ],
+)
+def test_a_line_in_words(changes: dict[str, object], words: str) -> None:
+    assert in_words(replace(TRAINED, **changes)) == words  # type: ignore[arg-type]

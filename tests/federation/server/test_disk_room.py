@@ -134,7 +134,9 @@ def test_a_disk_that_stays_full_ends_the_run_with_one_error_and_it_can_be_resume
         before(patched, run_record, "write_state", full)
         for name in ("write_summary", "save_model", "go_on_after"):
             before(patched, RunResults, name, lambda *_: failing(None)())
-        with pytest.raises(LaunchError, match=r"Make room, then continue after the last round with --resume") as ended:
+        with pytest.raises(
+            LaunchError, match=r"Make room, then continue after the last round with --resume"
+        ) as ended:
             serve()
     assert "\n" not in str(ended.value)
     assert read_state(serve.folder / STATE).rounds == 1

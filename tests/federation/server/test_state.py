@@ -109,19 +109,6 @@ def test_it_holds_a_secret_and_only_its_owner_can_read_it(state, tmp_path):
     assert repr(state.secret) not in repr(state)
 
 
-def test_a_write_that_is_cut_short_leaves_the_state_before(state, tmp_path, monkeypatch):
-    path = tmp_path / "state.npz"
-    write_state(path, state)
-
-    def full(descriptor: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="disk full"):
-        write_state(path, replace(state, last=replace(REPORT, round=4)))
-    assert read_state(path).rounds == 3
-
-
 def test_a_torn_file_is_refused_by_name_and_a_flipped_bit_is_found(state, tmp_path):
     path = tmp_path / "state.npz"
     write_state(path, state)

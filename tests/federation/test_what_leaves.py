@@ -96,7 +96,7 @@ def test_one_record_moves_the_arrays_by_no_more_than_the_bound(real_client, monk
     ],
     ids=["NaN", "infinite", "overflow", "label", "negative label", "text", "none"],
 )
-def test_records_that_cannot_be_used_are_told_in_one_line_whatever_is_wrong(real_client, caplog, x, y):
+def test_unusable_records_are_reported_in_one_line(real_client, caplog, x, y):
     reason = "its data cannot be used; its own log says why"
     for content in answers(real_client(), x, y):
         assert all_but_arrays(content) == {

@@ -40,7 +40,7 @@ def run(nodes, fakes, start, config=OFF):
     return strategy, strategy.reports
 
 
-def test_a_run_plans_with_clients_that_allow_what_it_is():
+def test_a_run_plans_only_with_clients_that_allow_it():
     """No noise, no budget, and the steps of a private run; and nothing private once that was done."""
     profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.1, 0.0, 1),), "rdp", allow_unprotected=True)
     mechanism = round_mechanism(profile, replace(OFF, noise_multiplier=2.0))
@@ -118,7 +118,7 @@ class Claims:
         ({"spent": {"noise_multiplier": [1.0]}}, "does not show the steps"),
     ],
 )
-def test_a_client_that_makes_it_look_better_than_it_is_is_not_believed(fakes, real_client, changes, words):
+def test_a_client_that_claims_privacy_in_such_a_run_fails(fakes, real_client, changes, words):
     liar = Claims(real_client("liar", **ALLOWED), **changes)
     _, reports = run([liar], fakes, state_arrays(liar.client.model), replace(OFF, rounds=1))
     client = reports[0].clients["liar"]
@@ -128,7 +128,7 @@ def test_a_client_that_makes_it_look_better_than_it_is_is_not_believed(fakes, re
 
 
 def test_a_private_run_takes_no_unprotected_update(fakes, real_client):
-    """Whoever trained without noise has it in its ledger, and cannot show what the server asked for."""
+    """A client that trained without noise has that in its ledger, not what the server asked for."""
     bare = Claims(real_client("bare"), spent={"noise_multiplier": [0.0]}, report={"epsilon": np.inf})
     config = replace(OFF, privacy="on", noise_multiplier=2.0, rounds=1)
     strategy, reports = run([bare], fakes, state_arrays(bare.client.model), config)
@@ -148,7 +148,7 @@ def serve(tmp_path, fakes, nodes, **changes):
     return tmp_path / "out"
 
 
-def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark_and_none_of_a_private_run(
+def test_every_file_and_line_of_the_run_bears_the_mark_and_none_of_a_private_run(
     tmp_path, fakes, real_client, caplog
 ):
     caplog.set_level("INFO", "fl_dp")

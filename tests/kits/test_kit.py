@@ -35,7 +35,7 @@ def test_a_site_is_who_its_key_is(made: Made) -> None:
 
 
 def test_an_old_kit_that_is_replayed_is_refused(made: Made) -> None:
-    """Whoever puts the roster of before back, at a site or at the server, is told so."""
+    """A site or server whose older roster is put back is told so."""
     old = made.roster.read_bytes()
     made.again("north")
     accept(made.kit("north"), made.roster)
@@ -195,7 +195,7 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
         new_folder(tmp_path / "file" / "kit")
 
 
-def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: Made, tmp_path: Path) -> None:
+def test_a_missing_kit_and_one_of_another_owner_have_different_messages(made: Made, tmp_path: Path) -> None:
     for load in (SiteKit.load, ServerKit.load, trusted_roster):
         with pytest.raises(ConfigError, match="nope: no such folder"):
             load(tmp_path / "nope")
@@ -209,7 +209,7 @@ def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: M
         Roster.read(made.kit("north"))
 
 
-def test_what_ends_within_30_days_is_said(made: Made) -> None:
+def test_an_end_within_30_days_is_reported(made: Made) -> None:
     now = datetime.now(UTC)
     site, server = SiteKit.load(made.kit("north")), ServerKit.load(made.server)
     assert ending(site) == ending(server) == ()

@@ -21,7 +21,7 @@ def wishes(folder: Path, text: str) -> Wishes:
     return Wishes.read(folder / "federation.toml")
 
 
-def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
+def test_a_file_for_provision_is_read(tmp_path: Path) -> None:
     shutil.copy(new_site_kit(tmp_path / "kit", "north"), tmp_path)
     found = wishes(tmp_path, GOOD + 'requests = ["north.join.json"]\nvalid-days = 7')
     assert (found.federation, found.addresses, found.days) == ("hospitals", ("fl.example.org:9092",), 7)
@@ -48,7 +48,7 @@ def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
         (GOOD + 'requests = ["../none.json"]', "no such file"),
     ],
 )
-def test_what_cannot_be_wished(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_files_for_provision(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=words):
         wishes(tmp_path, text)
 
@@ -79,7 +79,7 @@ def test_a_kit_that_has_gone_to_the_server_is_renewed_without_its_key(made: Made
     assert ServerKit.load(tmp_path / "at-the-server").roster == roster
 
 
-def test_what_can_not_be_added(made: Made) -> None:
+def test_sites_that_cannot_be_added(made: Made) -> None:
     evil = Site("evil", ServerKit.load(made.server).key.public)
     for federation, sites, words in (
         ("others", (), "holds the federation hospitals"),
@@ -136,7 +136,7 @@ def test_a_provision_that_is_killed_is_made_whole_by_the_next(
     assert not stopped
 
 
-def test_with_site_adds_it_once_and_mends_what_was_stopped(made: Made) -> None:
+def test_with_site_adds_it_once_and_repairs_an_interrupted_run(made: Made) -> None:
     new_site_kit(made.kit("west"), "west")
     key = keys.SigningKey.load(made.kit("west") / "site.key").public
     old = {name: (made.server / name).read_bytes() for name in ("roster.json", "trusted.json")}
@@ -150,7 +150,7 @@ def test_with_site_adds_it_once_and_mends_what_was_stopped(made: Made) -> None:
 
 
 def test_only_the_servers_key_and_certificate_are_made_here(made: Made) -> None:
-    """Who provisions owns no site's identity."""
+    """The authority owns no site's identity."""
     site = (made.kit("north") / "site.key").read_bytes()
     assert all(site != path.read_bytes() for path in made.folder.rglob("*") if path.is_file())
     assert SiteKit.load(made.kit("north")).name == "north"

@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return federation_in(tmp_path_factory.mktemp("made"))
 
 
-def test_a_roster_is_what_was_signed(made: Made) -> None:
+def test_a_roster_contains_only_what_was_signed(made: Made) -> None:
     roster = Roster.read(made.roster, made.authority.public)
     assert Roster.read(made.signed(lambda body: None)) == roster
     with pytest.raises(ConfigError, match="signed by another authority"):
@@ -91,7 +91,7 @@ NO_ROSTERS = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"roster": {}, "sign
 
 
 @pytest.mark.parametrize("content", NO_ROSTERS, ids=range(len(NO_ROSTERS)))
-def test_what_is_no_roster(content: bytes, tmp_path: Path) -> None:
+def test_invalid_rosters(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "roster.json").write_bytes(content)
     with pytest.raises(ConfigError, match="no readable roster"):
         Roster.read(tmp_path / "roster.json")
@@ -145,7 +145,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("name", [*NO_NAMES, "a" * 65, "x" * 10**6], ids=range(len(NO_NAMES) + 2))
-def test_what_is_no_name(name: object) -> None:
+def test_invalid_names(name: object) -> None:
     """A long one is not said whole."""
     with pytest.raises(ConfigError, match="expected at most 64 letters") as caught:
         check_name(name, "site")
@@ -194,6 +194,6 @@ def test_addresses(address: str, host: str, port: int) -> None:
         "[fe80::1%eth0/x]:9092",
     ],
 )
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_addresses(address: str) -> None:
     with pytest.raises(ConfigError, match="expected HOST:PORT"):
         split_address(address, "addresses")

@@ -147,7 +147,7 @@ def check_evaluation(plan: EvaluationPlan, settings: ClientConfig, task: str) ->
     if plan.server_round < 1:
         raise DeclinedError(f"the evaluation is of round {plan.server_round}: expected one from 1 on.")
     if settings.personal:
-        raise DeclinedError("the evaluation is of a common model, this client has parameters of its own.")
+        raise DeclinedError("the evaluation is of a common model, but this client has parameters of its own.")
 
 
 def noise_of(account: HeldOutAccount, spent: tuple[Entry, ...]) -> float:

@@ -335,5 +335,5 @@ def _errors() -> Iterator[None]:
         raise LinkRefusedError(status, one_line(error.response.text)) from None
     except httpx.HTTPError as error:
         raise LinkLostError(str(error) or type(error).__name__) from None
-    except ValueError as error:  # from Flower's client, for bytes that are no message of its own
+    except ValueError as error:  # from Flower's client, for bytes that it cannot read
         raise LinkLostError(f"what answers there is no server of fl_dp: {error}") from None

@@ -56,7 +56,7 @@ class Attempt:
         inboxes = {site: sums.inbox(site).to_fields() for site in sums.here()}
         whole = {site: {**plans[site], ARRAYS: questions[site][ARRAYS]} for site in inboxes}
         self._stage(wire.MASK, inboxes, sums.take_masked, whole)
-        said = sums.survivors().to_fields()  # drops whoever has not masked
+        said = sums.survivors().to_fields()  # drops the members that have not masked
         survivors = dict.fromkeys(sums.here(), said)
         self._stage(wire.CONFIRM, survivors, sums.take_confirmation, enough=threshold)
         confirmations = dict.fromkeys(survivors, sums.confirmations().to_fields())

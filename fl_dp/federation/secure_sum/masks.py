@@ -76,7 +76,7 @@ def take_off(
 
 
 def _secret(member: Member, survives: bool, given: Mapping[int, bytes], terms: Terms) -> bytes:
-    """The secret; empty unless the public key belongs to it. So an opened sum is right, whoever has lied."""
+    """The secret; empty unless the public key belongs to it: the sum is right even if members lie."""
     found = secret_of(given, terms.head.threshold)
     right = any(found) and public_of(found) == (member.seed_key if survives else member.mask_key)
     return found if right else b""

@@ -166,7 +166,7 @@ class Participant:
             terms, own = self._terms(), self._own()
             self._check_agreements(inbox.agreements)
             if len(inbox.ciphertexts) != len(terms.members) - 1:
-                raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
+                raise DeclinedError("A secure sum's inbox: expected key shares of every other member.")
             private = state.secrets.pop(_SHARE)
             for place, content in zip(self._others(own), inbox.ciphertexts, strict=True):
                 pair = keys.unsealed(sealing_key(private, terms, place, place, own), content, terms.digest)
@@ -207,7 +207,7 @@ class Participant:
             terms, places = self._terms(), survivors.places
             least = terms.head.clients - terms.head.dropouts
             if list(places) != sorted(set(places)) or not set(places) <= set(range(len(terms.members))):
-                raise DeclinedError("Survivors of a secure sum that are not its members, each once.")
+                raise DeclinedError("Survivors of a secure sum: expected members of it, each once, in order.")
             if len(places) < least:
                 raise DeclinedError(
                     f"A secure sum of {counted(len(places), 'client')}: expected at least {least}."
@@ -237,7 +237,9 @@ class Participant:
     def _check_confirmations(self, terms: Terms, found: Confirmations) -> None:
         places, least = found.places, terms.head.threshold
         if len(places) != len(found.signatures) or list(places) != sorted(set(places)):
-            raise DeclinedError("Confirmations of a secure sum that are not of one member each.")
+            raise DeclinedError(
+                "Confirmations of a secure sum: expected at most one of each member, in order."
+            )
         if not set(places) <= set(self._state.survivors):
             raise DeclinedError("Confirmations of a secure sum by others than its survivors.")
         if len(places) < least:
@@ -253,7 +255,7 @@ class Participant:
     def _check_agreements(self, found: Sequence[bytes]) -> None:
         terms = self._terms()
         if len(found) != len(terms.members):
-            raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")
+            raise DeclinedError("Agreements to a secure sum: expected one of each member.")
         for member, signature in zip(terms.members, found, strict=True):
             if not is_signed(member.site, AGREEMENT_PURPOSE, terms.digest, signature):
                 raise DeclinedError(f"{member.name!r} has not agreed to the same terms of a secure sum.")

@@ -7,7 +7,7 @@ all members and keys. Each member signs the digest of the terms before anybody m
 import hashlib
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -106,7 +106,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The members as they are sent, in columns."""
+    """The members as they are sent: a column for each field of `Member`, in the same order."""
 
     names: Annotated[tuple[Annotated[str, Range(1, 200)], ...], MEMBERS]
     sites: Annotated[tuple[Annotated[str, Digits(64)], ...], MEMBERS]
@@ -143,12 +143,7 @@ class Terms:
         return _digest("terms", self.to_fields())
 
     def to_fields(self) -> dict[str, Any]:
-        columns = _Columns(
-            *(
-                tuple(getattr(member, name) for member in self.members)
-                for name in ("name", "site", "mask_key", "share_key", "seed_key", "signature")
-            )
-        )
+        columns = _Columns(*zip(*map(astuple, self.members), strict=True))
         return {**self.head.to_fields(), **encoded(columns)}
 
     @classmethod

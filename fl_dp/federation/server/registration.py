@@ -63,8 +63,8 @@ class Registration:
     A restarted client comes back as a new node under its old name; the newest node counts. Its ledger must
     show at least what the server has seen in it, so a restored backup is refused. A refused node is asked
     again in the next round, because most faults are temporary. A client that did not answer two rounds in a
-    row is not asked any more: each time the round waits for it, and its data pay. It may register, so that
-    its cost is known.
+    row is not asked any more: each time, the round would wait for it and it might pay. It may still register,
+    so that its cost is known.
     """
 
     def __init__(self, config: RunConfig) -> None:

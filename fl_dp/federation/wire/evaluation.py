@@ -86,7 +86,7 @@ def evaluation_to_content(plan: EvaluationPlan, arrays: ArrayRecord) -> RecordDi
 
 
 def evaluation_from_content(content: RecordDict) -> EvaluationPlan:
-    """ConfigError for a message that is none, or impossible. The weights are not decoded yet."""
+    """ConfigError for an invalid message. The weights are not decoded yet."""
     require_only(content, (EVALUATION, ARRAYS))
     return read_in(content, EVALUATION, EvaluationPlan)
 

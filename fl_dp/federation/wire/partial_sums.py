@@ -7,8 +7,8 @@ for every client a report whose own arrays are empty.
     grid -> strategy    in a client's reply: GROUP, the sum that the update went into;
                         and in one reply of each group: SUM and the messages answered by it
 
-A secure sum is such a group, of integers. The grid that opens it says how many honest members' shares make
-its noise or, if it could not be opened, why.
+A secure sum is a group with a sum of integers. The grid that opens it says how many honest members' shares
+make its noise or, if it could not be opened, why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -120,7 +120,7 @@ def read_sum(
             raise FederationError(str(group["lost"]))
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
-        raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
+        raise FederationError(f"{len(carriers)} replies contain the sum of a group of {len(answered)}")
     group = config_record(carriers[0], GROUP)
     members = None if group is None else group.get("messages")
     if not isinstance(members, list) or sorted(map(str, members)) != sorted(answered):

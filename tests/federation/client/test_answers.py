@@ -48,7 +48,7 @@ def test_an_unknown_model_is_a_failure_in_words(tmp_path):
         (ValueError("'Mrs Smith, HIV positive'"), "an unexpected error; its own log says which"),
     ],
 )
-def test_words_of_our_own_are_told_and_another_librarys_stay_at_home(
+def test_words_of_fl_dp_are_told_and_those_of_other_libraries_stay(
     tmp_path, monkeypatch, caplog, error, words
 ):
     def broken(config):
@@ -71,7 +71,7 @@ def test_a_real_client_names_its_file_in_its_node_config(tmp_path):
     assert (config.client, config.epsilon, config.num_partitions) == ("hospital", 1.0, 1)
 
 
-def test_no_settings_is_an_error_that_says_what_to_do_in_its_own_log_alone():
+def test_missing_settings_are_explained_only_in_the_clients_own_log():
     with pytest.raises(FlDpError, match="its own log says why") as told:
         settings_of(**{"partition-id": 0})
     assert "--node-config" in str(told.value.__cause__)

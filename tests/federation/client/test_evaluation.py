@@ -67,7 +67,7 @@ def test_it_is_paid_for_before_a_record_is_counted(real_client, monkeypatch):
     assert ask(client, replace(PLAN, server_round=2)).spent[0].steps == 2
 
 
-def test_the_journal_says_what_an_evaluation_that_failed_has_cost(real_client, monkeypatch):
+def test_the_journal_contains_the_cost_of_a_failed_evaluation(real_client, monkeypatch):
     client = real_client(**SHARE)
     with monkeypatch.context() as patch:
         patch.setattr(evaluation, "count", lambda *arguments: 1 / 0)
@@ -93,7 +93,7 @@ def test_nothing_leaves_without_the_noise_of_its_payment(real_client, monkeypatc
     assert len(set(noise)) == len(noise)
 
 
-def test_what_is_evaluated_is_never_trained(real_client, monkeypatch):
+def test_test_records_are_never_trained(real_client, monkeypatch):
     client, trained, tested = real_client(**SHARE), [], []
 
     def keeping(kept, real):
@@ -141,7 +141,7 @@ def test_a_client_with_several_devices_evaluates_on_the_first(real_client, monke
         ({"run": ""}, "without the name of its run"),
     ],
 )
-def test_what_its_settings_do_not_allow_is_declined_and_free(real_client, changes, words):
+def test_an_evaluation_against_the_settings_is_declined_and_free(real_client, changes, words):
     client = real_client(**SHARE)
     answer = ask(client, replace(PLAN, **changes))
     assert words in answer.reason
@@ -174,7 +174,7 @@ def test_a_trained_unit_never_becomes_a_test_unit(real_client):
         assert ask(other).reason == "its ledger cannot be used; its own log says why"
 
 
-def test_what_was_trained_before_a_split_adds_up_with_its_evaluations(real_client):
+def test_training_before_a_split_adds_up_with_its_evaluations(real_client):
     """After its account is retired a unit may be tested: whoever asks the ledger gets the sum."""
     client = real_client()
     client.train(TRAIN)

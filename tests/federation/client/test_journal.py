@@ -114,9 +114,7 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
     assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
 
 
-def test_what_was_paid_is_noted_even_if_it_could_not_be_committed(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_payment_is_noted_even_if_it_was_not_committed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def commit(ledger: object, reservations: object) -> None:
         raise LedgerError("the disk is full")
 
@@ -128,7 +126,7 @@ def test_what_was_paid_is_noted_even_if_it_could_not_be_committed(
     assert line.after > 0
 
 
-def test_it_is_bounded_and_what_is_new_is_read_across_its_end(
+def test_the_journal_is_bounded_and_new_lines_are_read_across_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MOST_BYTES", 2000)
@@ -166,7 +164,7 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
     assert [line.round for line in read_journal(tmp_path)] == [3, 4]
 
 
-def test_what_is_not_finite_is_none_and_reasons_are_short(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_become_none_and_reasons_are_short(tmp_path: Path) -> None:
     append(tmp_path, replace(LINE, after=math.inf, reason="x" * 10_000))
     (line,) = read_journal(tmp_path)
     assert line.after is None

@@ -51,7 +51,7 @@ def test_a_key_that_is_no_point_of_the_curve_is_refused(point):
         agreed(fresh_secret(), point, "site-x")
 
 
-def test_what_is_sealed_opens_with_its_key_and_purpose_alone():
+def test_sealed_bytes_open_only_with_their_key_and_purpose():
     content = sealed(KEY, b"text", b"about")
     assert unsealed(KEY, content, b"about") == b"text"
     assert unsealed(KEY, content, b"other") is None

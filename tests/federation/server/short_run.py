@@ -16,7 +16,7 @@ TRAINABLE = specs({"weight": START["weight"]})
 
 
 class Killed(BaseException):
-    """As SIGKILL: nothing is written or tidied up any more."""
+    """Like SIGKILL: nothing is written or tidied up afterwards."""
 
 
 def settings(**changes):

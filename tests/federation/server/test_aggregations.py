@@ -60,7 +60,7 @@ def test_a_mean_of_many_updates_loses_no_precision_on_the_way():
     np.testing.assert_array_equal(combined("mean", updates)["w"], expected.astype(np.float32))
 
 
-def test_what_was_added_up_elsewhere_counts_as_if_it_had_come_alone():
+def test_a_partial_sum_counts_like_its_single_updates():
     weights = np.random.default_rng(0).integers(1, 1000, 10)
     pairs = [(update, float(w)) for (update, _), w in zip(updates_of(10), weights, strict=True)]
     parts = [
@@ -133,7 +133,7 @@ def test_hostile_updates_are_not_taken_wherever_they_are():
 
 
 @pytest.mark.parametrize("name", sorted(set(AGGREGATIONS.built_in()) - {"mean", "secure"}))
-def test_what_needs_single_updates_refuses_sums(name):
+def test_aggregations_of_single_updates_refuse_sums(name):
     aggregation = aggregation_of(name)
     assert aggregation.needs_single_updates
     with pytest.raises(FederationError, match="needs each update by itself"):

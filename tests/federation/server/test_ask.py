@@ -77,7 +77,7 @@ def _client(config: RunConfig, name: str, size: int, rounds: int):
     return record_of(profile, config, int(name), rounds)
 
 
-def test_who_comes_later_with_fewer_records_changes_nothing_for_the_others():
+def test_a_latecomer_with_fewer_records_changes_nothing_for_the_others():
     config = RunConfig(
         clients=4,
         min_clients=3,

@@ -33,7 +33,7 @@ IN_SUM = Entry(0.1, 1.5, 10, 8)
         ((IN_SUM,), (), (Entry(0.1, 1.5, 10, 9),), ()),  # fewer were asked for: the server plans no more
     ],
 )
-def test_what_a_run_has_cost_is_what_it_asked_for_and_the_ledger_shows(asked, before, spent, cost):
+def test_a_run_cost_what_it_asked_for_and_the_ledger_shows(asked, before, spent, cost):
     one = client(spent=spent, before=before, asked=asked)
     assert one.cost_of_run.charges == cost
     assert one.has_more_than_the_run is (cost != one.cost.charges)

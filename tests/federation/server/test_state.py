@@ -177,7 +177,7 @@ def test_a_line_that_is_no_report_is_refused_at_once(state, tmp_path):
         (lambda one: one["profile"].pop("delta"), r"profile\.delta: is missing"),
     ],
 )
-def test_a_client_that_is_none_is_refused_by_its_field(state, tmp_path, change, words):
+def test_an_invalid_client_is_refused_with_the_field_named(state, tmp_path, change, words):
     path = tmp_path / "state.npz"
     write_state(path, state)
     changed(path, "header", lambda header: change(header["clients"][0]))

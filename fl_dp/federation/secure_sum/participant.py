@@ -237,9 +237,7 @@ class Participant:
     def _check_confirmations(self, terms: Terms, found: Confirmations) -> None:
         places, least = found.places, terms.head.threshold
         if len(places) != len(found.signatures) or list(places) != sorted(set(places)):
-            raise DeclinedError(
-                "Confirmations of a secure sum: expected at most one of each member, in order."
-            )
+            raise DeclinedError("Confirmations of a secure sum: expected one of each confirming member.")
         if not set(places) <= set(self._state.survivors):
             raise DeclinedError("Confirmations of a secure sum by others than its survivors.")
         if len(places) < least:

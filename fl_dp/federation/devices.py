@@ -20,7 +20,7 @@ def find_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):  # torch built without CUDA asserts
         raise ConfigError(
-            f"device = {name!r}: not found on this machine; 'auto' takes what is there."
+            f"device = {name!r}: not found on this machine; 'auto' uses a GPU if there is one."
         ) from None
     return device
 
@@ -35,12 +35,12 @@ def find_devices(names: str) -> list[torch.device]:
         kinds = sorted({torch.cuda.get_device_name(one) for one in devices})
         if len(kinds) > 1:
             raise ConfigError(
-                f"device = {names!r}: {' and '.join(kinds)} may round differently, so that one record more, "
-                "which moves others to another device, would change what they add. Take devices of one kind."
+                f"device = {names!r}: {' and '.join(kinds)} may round differently. One record more moves "
+                "others to another device, and would change their gradients. Use devices of one kind."
             )
     return devices
 
 
 def card(device: torch.device) -> str:
-    """The device, and which card it is: a number names another one after a change of the machine."""
+    """The device, and which card it is: after a change of the machine its number may mean another card."""
     return f"{device} {torch.cuda.get_device_properties(device)}" if device.type == "cuda" else str(device)

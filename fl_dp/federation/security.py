@@ -1,6 +1,6 @@
-"""Security events of a server: who was refused, from where, and why.
+"""Security events of a server: who was refused, from which address, and why.
 
-They go only to the logger `fl_dp.security`, which keeps nothing without a handler (`launch/logs.py`).
+They go only to the logger `fl_dp.security`, which stores nothing without a handler (`launch/logs.py`).
 """
 
 import logging

@@ -9,24 +9,17 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.kits.keys import check_own
+from fl_dp.kits.keys import check_own, load_private, save_private, write_own
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SLACK = timedelta(days=1)  # clocks of sites may be behind
 
 
 def make_authority(name: str, days: float, certificate: Path, key: Path) -> None:
-    """Write an authority's certificate and key."""
     private = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(f"fl_dp federation {name}")
     builder = (
@@ -45,7 +38,7 @@ def make_server(
 
     names: the server's hosts and addresses; loopback is always added.
     """
-    issuer, signer = load_certificate(authority), _load_key(authority_key)
+    issuer, signer = load_certificate(authority), load_private(authority_key, ec.EllipticCurvePrivateKey)
     private = ec.generate_private_key(ec.SECP256R1())
     hosts = list(dict.fromkeys([*names, *LOOPBACK]))
     builder = (
@@ -70,7 +63,7 @@ def load_certificate(path: Path) -> x509.Certificate:
 
 
 def check_in_time(path: Path, now: datetime | None = None, *, remedy: str = "fl-dp provision") -> datetime:
-    """When the certificate expires; ConfigError if it has. remedy: how to make a new one, for the message."""
+    """When the certificate expires; ConfigError if it has. remedy: what makes a new one, for the message."""
     ends = load_certificate(path).not_valid_after_utc
     if (now or datetime.now(UTC)) >= ends:
         raise ConfigError(f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: {remedy}.")
@@ -90,20 +83,10 @@ def check_pair(certificate: Path, key: Path, authority: str) -> None:
         found.verify_directly_issued_by(check_text(authority))
     except (ValueError, TypeError, InvalidSignature):
         raise ConfigError(
-            f"{certificate}: of another authority than the roster's; copy the whole kit again."
+            f"{certificate}: another authority than the roster's signed it; copy the whole kit again."
         ) from None
-    if found.public_key() != _load_key(key).public_key():
+    if found.public_key() != load_private(key, ec.EllipticCurvePrivateKey).public_key():
         raise ConfigError(f"{key}: not the key of {certificate.name}; copy the whole kit again.")
-
-
-def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: no readable key: {error}.") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"{path}: expected an elliptic-curve key, as fl-dp writes them.")
-    return key
 
 
 def _builder(
@@ -154,6 +137,5 @@ def _host(host: str) -> x509.GeneralName:
 def _write(
     signed: x509.Certificate, private: ec.EllipticCurvePrivateKey, certificate: Path, key: Path
 ) -> None:
-    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    write_whole(key, lambda file: file.write(pem), secret=True)
-    write_whole(certificate, lambda file: file.write(signed.public_bytes(Encoding.PEM)), secret=True)
+    save_private(private, key)
+    write_own(certificate, signed.public_bytes(Encoding.PEM))

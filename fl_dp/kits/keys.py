@@ -1,9 +1,10 @@
 """Signing keys (Ed25519, RFC 8032). A signature is made for one purpose and is invalid for any other."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -35,22 +36,34 @@ class SigningKey:
     def load(cls, path: Path) -> Self:
         """The key in the file `path`; ConfigError if there is none, or if others may read it."""
         check_own(path)
-        try:
-            key = load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(f"{path}: no readable key: {error}.") from None
-        if not isinstance(key, Ed25519PrivateKey):
-            raise ConfigError(f"{path}: expected an Ed25519 key, as fl-dp writes them.")
-        return cls(key)
+        return cls(load_private(path, Ed25519PrivateKey))
 
     def save(self, path: Path) -> None:
-        """Write it to `path`, readable by its owner alone."""
-        pem = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        write_whole(path, lambda file: file.write(pem), secret=True)
+        save_private(self._key, path)
 
     def sign(self, purpose: str, body: bytes) -> bytes:
         """The signature of `body` for `purpose`; 64 bytes."""
         return self._key.sign(_covered(purpose, body))
+
+
+def load_private(path: Path, kind: Any) -> Any:
+    """The private key in the file `path`; ConfigError if there is none, or one of another kind."""
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: no readable key: {error}.") from None
+    if not isinstance(key, kind):
+        raise ConfigError(f"{path}: expected a key of another kind, as fl-dp writes them.")
+    return key
+
+
+def save_private(key: Ed25519PrivateKey | EllipticCurvePrivateKey, path: Path) -> None:
+    write_own(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def write_own(path: Path, content: bytes) -> None:
+    """Write the file whole, readable by its owner alone."""
+    write_whole(path, lambda file: file.write(content), secret=True)
 
 
 def check_own(path: Path) -> None:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from fl_dp.durable_files import one_at_a_time, write_whole
+from fl_dp.durable_files import one_at_a_time
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_in_time, check_pair, check_text, load_certificate
-from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
-from fl_dp.kits.readme import site_text, write_text
+from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, write_own
+from fl_dp.kits.readme import site_text
 from fl_dp.kits.roster import FILE, MOST_BYTES, Roster, check_name, read_bounded, write_join_request
 
 SITE_KEY, SERVER_KEY = "site.key", "server.key"
@@ -47,15 +47,13 @@ class SiteKit:
         if site is None:
             raise ConfigError(
                 f"--kit {folder}: the roster (serial {roster.serial}) does not have this site's key; "
-                "send the join request again, or ask who provisions the federation."
+                "send the join request again, or ask the federation's authority."
             )
         return cls(folder, site.name, key, roster)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerKit:
-    """A server's kit."""
-
     folder: Path
     key: SigningKey
     roster: Roster
@@ -93,7 +91,7 @@ def trusted_roster(folder: Path) -> Roster:
     trusted.check(roster, folder / ROSTER)
     if roster.is_over():
         raise ConfigError(
-            f"{folder / ROSTER}: the roster ended on {roster.expires}; ask whoever provisions for a new one."
+            f"{folder / ROSTER}: the roster ended on {roster.expires}; ask the authority for a new one."
         )
     return roster
 
@@ -109,10 +107,10 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
         trusted = believed(folder)
         known = trusted.authority if trusted else authority
         if known is None:
-            raise ConfigError(f"{folder}: believes no authority yet; say which: --authority KEY.")
+            raise ConfigError(f"{folder}: trusts no authority yet; say which: --authority KEY.")
         if authority is not None and authority != known:
             raise ConfigError(
-                f"{folder}: believes the authority {fingerprint(known)}, not {fingerprint(authority)}; "
+                f"{folder}: trusts the authority {fingerprint(known)}, not {fingerprint(authority)}; "
                 "make a new kit for another federation."
             )
         roster = Roster.parse(content, path, known)
@@ -121,7 +119,7 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
         if trusted:
             trusted.check(roster, path)
             _check_not_another(folder, roster, path)
-        write_whole(folder / ROSTER, lambda file: file.write(content), secret=True)
+        write_own(folder / ROSTER, content)
         Trusted(roster.authority, roster.federation, roster.serial).write(folder)
     return roster
 
@@ -139,17 +137,16 @@ class Trusted:
         if roster.serial < self.serial:
             raise ConfigError(
                 f"{path}: serial {roster.serial} is older than {self.serial}, which this kit has seen; "
-                "ask who provisions for the newest."
+                "ask the authority for the newest."
             )
         if roster.federation != self.federation:
             raise ConfigError(
-                f"{path}: of the federation {roster.federation}, and the kit is of {self.federation}; make a "
+                f"{path}: of the federation {roster.federation}, but the kit is of {self.federation}; make a "
                 "new kit for another federation."
             )
 
     def write(self, folder: Path) -> None:
-        content = json.dumps(asdict(self)).encode()
-        write_whole(folder / TRUSTED, lambda file: file.write(content), secret=True)
+        write_own(folder / TRUSTED, json.dumps(asdict(self)).encode())
 
 
 def believed(folder: Path) -> Trusted | None:
@@ -178,11 +175,11 @@ def new_site_kit(folder: Path, name: str) -> Path:
     new_folder(folder)
     request = folder / f"{name}.join.json"
     if (folder / SITE_KEY).exists() and (folder / README).exists():
-        raise ConfigError(f"{folder}: holds a key already, and a kit keeps its key; name a new folder.")
+        raise ConfigError(f"{folder}: holds a key already, which a kit must keep; name a new folder.")
     key = SigningKey.generate()
     key.save(folder / SITE_KEY)
     write_join_request(request, name, key)
-    write_text(folder / README, site_text(name))  # last: without it, an unfinished kit is made anew
+    write_own(folder / README, site_text(name).encode())  # last: without it, an unfinished kit is made anew
     return request
 
 
@@ -209,7 +206,7 @@ def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
         before = Roster.read(folder / ROSTER, roster.authority)
         if before.serial == roster.serial and before != roster:
             raise ConfigError(
-                f"{path}: another roster of serial {roster.serial} than this kit has; who provisions has to "
+                f"{path}: another roster of serial {roster.serial} than this kit has; the authority has to "
                 "make a newer one."
             )
 
@@ -224,7 +221,7 @@ def _check_there(folder: Path) -> None:
 
 
 def _check_whose(folder: Path, key: str, other: str, what: str) -> None:
-    """ConfigError for the wrong kind of kit. what: whose it is, and whose is needed, for the message."""
+    """ConfigError for the wrong kind of kit. what: for the message, whose it is and whose is needed."""
     if not (folder / key).exists() and (folder / other).exists():
         raise ConfigError(f"--kit {folder}: this is {what} is needed: it holds {other}, and no {key}.")
 
@@ -234,9 +231,7 @@ def _check_parts(folder: Path) -> None:
     _check_there(folder)
     for name in (AUTHORITY_KEY, CA_KEY):
         if (folder / name).exists():
-            raise ConfigError(
-                f"--kit {folder}: {name} is the authority's; it belongs offline, and in no kit."
-            )
+            raise ConfigError(f"--kit {folder}: {name} is the authority's; keep it offline, and in no kit.")
 
 
 def _part(folder: Path, name: str, maker: str) -> Path:

@@ -1,7 +1,7 @@
 """Makes a federation: its authority, the server's kit, and rosters of the sites that asked to join.
 
-A federation on one machine (`LOOPBACK`) is made when first needed, and its user never sees the keys. Its
-folder is open to its owner alone. Whoever can write there may join, and that is this user alone.
+A federation on one machine (`LOOPBACK`) is made when it is first needed, and its user never sees the keys.
+Only its owner can open its folder: whoever can write there may join.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from fl_dp.config.files import read_toml
 from fl_dp.durable_files import one_at_a_time
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_in_time, make_authority, make_server
-from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.keys import SigningKey, write_own
 from fl_dp.kits.kit import (
     AUTHORITY_KEY,
     CA_KEY,
@@ -32,7 +32,7 @@ from fl_dp.kits.kit import (
     own_folder,
     trusted_roster,
 )
-from fl_dp.kits.readme import server_text, write_text
+from fl_dp.kits.readme import server_text
 from fl_dp.kits.roster import Roster, Site, check_name, check_sites, expiry, read_join_request, split_address
 
 AUTHORITY, SERVER, _SITES = "authority", "server", "sites"
@@ -66,12 +66,12 @@ class Wishes:
         addresses = tuple(_texts(path, table, "addresses"))
         if not addresses:
             raise ConfigError(
-                f"{path}: addresses: name at least one HOST:PORT by which sites reach the server."
+                f"{path}: addresses: name at least one HOST:PORT at which sites reach the server."
             )
         for address in addresses:
             host, _ = split_address(address, f"{path}: addresses")
             if host in ("0.0.0.0", "::"):
-                raise ConfigError(f"{path}: addresses: {address}: name what sites reach the server by.")
+                raise ConfigError(f"{path}: addresses: {address}: name an address that sites can reach.")
         sites = tuple(read_join_request(path.parent / name) for name in _texts(path, table, "requests"))
         check_sites(sites, str(path))
         return cls(check_name(table.get("federation", ""), f"{path}: federation"), addresses, sites, days)
@@ -150,7 +150,7 @@ def _publish(roster: Roster, folder: Path, key: SigningKey) -> Roster:
     """Write the roster, the authority's copy first, so that no serial is used twice."""
     roster.save(folder / AUTHORITY / ROSTER, key)
     roster.save(folder / ROSTER, key)
-    write_text(folder / SERVER / README, server_text(roster.federation))
+    write_own(folder / SERVER / README, server_text(roster.federation).encode())
     return accept(folder / SERVER, folder / ROSTER, key.public)
 
 

@@ -1,4 +1,4 @@
-"""The roster: which federation, which server, which sites with which keys, until when.
+"""The roster: the federation, its server, its sites with their keys, and until when this is valid.
 
 The authority signs it. Every kit holds all of it, so nobody has to trust the server about who takes part.
 """
@@ -11,14 +11,14 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_text
-from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
+from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed, write_own
 from fl_dp.schema import EXACT, Range, UnfitError, canonical, read
 
+Kind = TypeVar("Kind")
 PURPOSE = "roster"
 FILE = "roster.json"  # its name in a kit
 MOST_BYTES = 16 * 2**20
@@ -60,18 +60,11 @@ class Roster:
         return next((site for site in self.sites if site.key == key), None)
 
     def is_over(self, now: datetime | None = None) -> bool:
-        """Whether it has expired."""
         return (now or datetime.now(UTC)) >= datetime.fromisoformat(self.expires)
 
-    def to_bytes(self, key: SigningKey) -> bytes:
-        """The file's content, signed by the authority's `key`."""
-        body = dataclasses.asdict(self)
-        table = {"roster": body, "signature": key.sign(PURPOSE, canonical(body).encode()).hex()}
-        return json.dumps(table, indent=2).encode() + b"\n"
-
     def save(self, path: Path, key: SigningKey) -> None:
-        content = self.to_bytes(key)
-        write_whole(path, lambda file: file.write(content), secret=True)
+        """Write the file, signed by the authority's `key`."""
+        _write_signed(path, "roster", PURPOSE, dataclasses.asdict(self), key)
 
     @classmethod
     def read(cls, path: Path, authority: str | None = None) -> Self:
@@ -81,11 +74,7 @@ class Roster:
     @classmethod
     def parse(cls, content: bytes, path: Path, authority: str | None = None) -> Self:
         """As `read`, for content already read from `path`, so that what is checked is also what is stored."""
-        body = _signed_body(content, path, "roster", PURPOSE, "authority")
-        try:
-            roster = read(cls, body)
-        except UnfitError as error:
-            raise ConfigError(f"{path}: no roster of this fl_dp: {error.words}.") from None
+        roster = _read_signed(cls, content, path, "roster", PURPOSE, "authority")
         _check(path, roster)
         if authority is not None and roster.authority != authority:
             raise ConfigError(
@@ -102,19 +91,12 @@ def expiry(days: float, now: datetime | None = None) -> str:
 
 def write_join_request(path: Path, name: str, key: SigningKey) -> None:
     """Write the site's name and public key, signed with the key: only its holder can request to join."""
-    body = {"name": check_name(name, "site"), "key": key.public}
-    table = {"request": body, "signature": key.sign(_REQUEST, canonical(body).encode()).hex()}
-    content = json.dumps(table, indent=2).encode() + b"\n"
-    write_whole(path, lambda file: file.write(content), secret=True)
+    _write_signed(path, "request", _REQUEST, {"name": check_name(name, "site"), "key": key.public}, key)
 
 
 def read_join_request(path: Path) -> Site:
     """The site that asks to join; ConfigError unless it has signed its request."""
-    body = _signed_body(read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
-    try:
-        site = read(Site, body)
-    except UnfitError as error:
-        raise ConfigError(f"{path}: no join request: {error.words}.") from None
+    site = _read_signed(Site, read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
     check_name(site.name, f"{path}: site")
     return site
 
@@ -130,14 +112,15 @@ def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()
     ):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
-            raise ConfigError(f"{where}: two have the {what} {twice[0]}; each site makes its own.")
+            raise ConfigError(f"{where}: two have the {what} {twice[0]}; each site needs its own.")
 
 
 def read_bounded(path: Path, most: int) -> bytes:
     """The content of a plain file; ConfigError if it is no plain file, or longer than `most` bytes."""
     try:
         if path.is_dir():
-            raise ConfigError(f"{path}: is a folder; name the file{_in_it(path)}.")
+            there = f" in it: {path / FILE}" if (path / FILE).is_file() else ""
+            raise ConfigError(f"{path}: is a folder; name the file{there}.")
         if not path.is_file():  # reading a pipe could block forever
             raise ConfigError(f"{path}: {'is no plain file' if path.exists() else 'no such file'}.")
         with path.open("rb") as file:
@@ -145,16 +128,17 @@ def read_bounded(path: Path, most: int) -> bytes:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     if len(content) > most:
-        raise ConfigError(f"{path}: longer than {most} bytes, which no roster or join request is.")
+        raise ConfigError(f"{path}: longer than {most} bytes, too long for a roster or join request.")
     return content
 
 
-def _in_it(folder: Path) -> str:
-    return f" in it: {folder / FILE}" if (folder / FILE).is_file() else ""
+def _write_signed(path: Path, name: str, purpose: str, body: dict[str, Any], key: SigningKey) -> None:
+    table = {name: body, "signature": key.sign(purpose, canonical(body).encode()).hex()}
+    write_own(path, json.dumps(table, indent=2).encode() + b"\n")
 
 
-def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: str) -> dict[str, Any]:
-    """The table `name` of the file, signed by the key in its field `signer`."""
+def _read_signed(kind: type[Kind], content: bytes, path: Path, name: str, purpose: str, signer: str) -> Kind:
+    """The `kind` in the table `name` of the file, signed by the key in its field `signer`."""
     try:
         table = json.loads(content.decode("utf-8"))
         body, signature = table[name], bytes.fromhex(table["signature"])
@@ -162,8 +146,11 @@ def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: st
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path}: no readable {purpose} ({type(error).__name__}).") from None
     if not is_public_key(key) or not is_signed(key, purpose, signed, signature):
-        raise ConfigError(f"{path}: its signature does not hold; ask for the {purpose} again.")
-    return dict(body)
+        raise ConfigError(f"{path}: its signature is not valid; ask for the {purpose} again.")
+    try:
+        return read(kind, dict(body))
+    except UnfitError as error:
+        raise ConfigError(f"{path}: no {purpose} of this fl_dp: {error.words}.") from None
 
 
 def _check(path: Path, roster: Roster) -> None:
@@ -206,16 +193,13 @@ def check_name(name: object, what: str) -> str:
 def split_address(address: str, where: str) -> tuple[str, int]:
     """Split 'host:port', with an IPv6 host in brackets; ConfigError for anything else."""
     host, colon, port = address.rpartition(":")
-    if not (colon and _is_port(port) and _is_host(host)):
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
+    if not (colon and is_port and _is_host(host)):
         raise ConfigError(
             f"{where}: {address[:_MOST_SHOWN]}: expected HOST:PORT, such as server.example.org:9092 or "
             "[2001:db8::1]:9092."
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 2**16
 
 
 def _is_host(text: str) -> bool:

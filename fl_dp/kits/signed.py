@@ -1,6 +1,6 @@
 """Checks a site's statement: whether its signature is valid, and whether it is about this run's model.
 
-The page and `fl-dp verify` both use this, so that they never disagree.
+The page and `fl-dp verify` both use this, so they always agree.
 """
 
 from enum import StrEnum
@@ -23,9 +23,9 @@ def signature_of(one: Stated) -> Signature:
         return Signature.NONE
     try:
         signature, text = bytes.fromhex(one.signature), one.text.encode()
-    except ValueError:  # a lone surrogate, which JSON can hold, is in no text that was ever signed
+    except ValueError:  # JSON can hold a lone surrogate; no text that was ever signed does
         return Signature.WRONG
-    # A key has one canonical form, as in rosters: another form would be taken for another site's key.
+    # A key has one canonical form, as in rosters. In another form it would pass for another site's key.
     holds = is_public_key(one.key) and is_signed(one.key, PURPOSE, text, signature)
     return Signature.HOLDS if holds else Signature.WRONG
 
@@ -33,7 +33,7 @@ def signature_of(one: Stated) -> Signature:
 def speaks_of_another(said: Statement, run: str, model: str | None) -> tuple[str, ...]:
     """Those of "run" and "model" in which the statement differs from the run's name and its model's digest.
 
-    One that is missing in summary.json was removed, so it differs.
+    If summary.json lacks one of them, somebody removed it; so it differs.
     """
     found = (("run", said.run == run), ("model", said.weights == model))
     return tuple(name for name, same in found if not same)

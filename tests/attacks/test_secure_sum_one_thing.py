@@ -76,7 +76,7 @@ def test_a_head_that_is_not_the_one_of_stage_1() -> None:
     member, _, own = begun(true, 0)
     rows = (begun(false, place)[2] for place in (1, 2))
     signed = begun(false, 0)[2]
-    with pytest.raises(DeclinedError, match="not those this client has made keys for"):
+    with pytest.raises(DeclinedError, match="differ from those this client made keys for"):
         share(member, Terms(false, (signed, *rows)))
     assert own.is_signed(true)
 
@@ -166,7 +166,7 @@ def test_a_colluder_with_an_honest_clients_key() -> None:
         keys = (stolen, members[COLLUDER].share_key, members[COLLUDER].seed_key)
         members[COLLUDER] = signed(played, COLLUDER, keys)
         again = Participant.from_bytes(played.members[VICTIM].to_bytes(), played.keys[VICTIM])
-        with pytest.raises(DeclinedError, match="a key stands twice"):
+        with pytest.raises(DeclinedError, match="hold a key twice"):
             share(again, Terms(played.head, tuple(members)))
 
 
@@ -177,7 +177,7 @@ def test_a_colluders_key_that_fails_only_later_is_found_before_paying(which: str
     zero = bytes(33)
     keys = (zero, good.share_key) if which == "mask" else (good.mask_key, zero)
     members[COLLUDER] = signed(played, COLLUDER, (*keys, good.seed_key))
-    with pytest.raises(DeclinedError, match="'client 3' has a key for a secure sum that is none"):
+    with pytest.raises(DeclinedError, match="'client 3' has an invalid key for a secure sum"):
         share(played.members[VICTIM], Terms(played.head, tuple(members)))
 
 

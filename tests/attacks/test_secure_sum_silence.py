@@ -122,7 +122,7 @@ def test_no_attempt_begins_when_the_rounds_time_is_over(tmp_path, clock):
     federation = Federation(tmp_path)
     replies, _ = federation.round(hook)
     assert {one["refusal"]["status"] for one in replies.values()} == {"declined"}
-    assert "unpaid: round-timeout is over" in replies[0]["refusal"]["reason"]
+    assert "nothing paid: round-timeout is over" in replies[0]["refusal"]["reason"]
     assert [member.paid() for member in federation.members] == [[]] * 5
 
 

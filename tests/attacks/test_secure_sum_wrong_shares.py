@@ -52,7 +52,7 @@ def test_who_cannot_read_its_shares_names_the_dealer_and_masks_nothing(bad: Bad)
     """Before it has drawn or paid for anything; the others' sum is opened without it."""
     played = shared(bad)
     member = played.members[VICTIM]
-    with pytest.raises(DeclinedError, match=r"'client 3' has dealt .* cannot be read: it is suspected"):
+    with pytest.raises(DeclinedError, match=r"'client 3' dealt .* cannot be read: this member is suspected"):
         member.accept(played.server.inbox(played.names[VICTIM]))
     with pytest.raises(DeclinedError, match="at 'ended'"):
         member.mask(played.integers[VICTIM])
@@ -126,7 +126,7 @@ def test_a_liar_costs_a_round_and_no_more(lie: Any, tmp_path: Any) -> None:
     paid = [len(member.paid()) for member in federation.members]
     if lie is unreadable:
         assert paid[1:] == [0] * 4
-        assert "'site-0' has dealt" in replies[1]["refusal"]["reason"]
+        assert "'site-0' dealt" in replies[1]["refusal"]["reason"]
     else:
         assert paid == [1] * 5
         lost = [one["group"].get("lost", "") for one in replies.values() if isinstance(one, RecordDict)]

@@ -25,7 +25,7 @@ def test_what_waits_is_shown_and_answered(folder, capsys):
 
     assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
     code, said = approve("cc")
-    assert (code, "cc: nothing of that id is asked" in said.err) == (2, True)
+    assert (code, "cc: no question in" in said.err) == (2, True)
     assert [approve("aa")[0], approve("bb", "--no")[0]] == [0, 0]
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]
     code, said = approve()

@@ -80,7 +80,7 @@ def test_another_code_is_declined_and_costs_nothing(site: Any, asked: str) -> No
         ("inputs = inputs * torch.rand(6, generator=torch.Generator().manual_seed(0))", "steady-rows"),
     ],
 )
-def test_what_its_code_raises_before_the_payment_is_one_line_to_others(
+def test_an_error_of_its_code_before_the_payment_is_one_line_to_others(
     site: Any, spoiled: str, arithmetic: str
 ) -> None:
     """On synthetic examples."""

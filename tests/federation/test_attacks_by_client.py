@@ -5,31 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from federation.server.short_run import run, settings
 from flwr.app import ConfigRecord
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.training.trainer import as_arrays, trainable
 
 START = {"weight": np.zeros(3, np.float32)}
-CONFIG = RunConfig(
-    clients=2,
-    min_clients=1,
-    fit_clients=2,
-    rounds=3,
-    noise_multiplier=2.0,
-    expected_batch_size=64,
-    physical_batch_size="auto",
-    round_timeout=60.0,
-)
-
-
-def run(nodes, fakes, config=CONFIG, start=START, on_round=lambda report: None):
-    strategy = PrivateStrategy(config, "run-1", specs(start), on_round)
-    strategy.start(fakes.Grid(dict(enumerate(nodes, start=11))), encode(start))
-    return strategy
+CONFIG = settings(min_clients=1, physical_batch_size="auto", round_timeout=60.0)
 
 
 LIES = {
@@ -48,7 +32,8 @@ def says(lie, update):
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_client_that_reports_less_than_it_spent_is_dropped_and_stays_out(fakes, lie):
-    strategy = run([fakes.Client("0"), fakes.Client("1", lie=partial(says, lie))], fakes)
+    nodes = [fakes.Client("0"), fakes.Client("1", lie=partial(says, lie))]
+    strategy, _ = run(nodes, fakes, CONFIG, start=START)
     honest = [report.clients["0"] for report in strategy.reports]
     liar = [report.clients["1"] for report in strategy.reports]
     assert [client.status for client in honest] == ["trained"] * 3
@@ -72,10 +57,11 @@ def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client)
     config = replace(CONFIG, model="linear", rounds=5, expected_batch_size=10, local_epochs=0.2)
     start = state_arrays(client.model)
     assert start.keys() == as_arrays(trainable(client.model)).keys()
-    strategy = run([client, fakes.Client("south", public_size=100)], fakes, config, start, on_round)
+    nodes = [client, fakes.Client("south", public_size=100)]
+    strategy, _ = run(nodes, fakes, config, start=start, on_round=on_round)
     north = [report.clients["north"] for report in strategy.reports]
     assert [one.status for one in north] == ["trained", "trained", "failed", "idle", "idle"]
-    assert north[2].reason.endswith("it was restored from a backup, or retired in the middle of the run")
+    assert north[2].reason.endswith("it was restored from a backup, or retired during the run")
     assert "Give it its newest ledger back, or wait for the next run" in north[3].reason
     assert [one.steps for one in north] == [2, 4, 6, 6, 6]  # what the server knows, not what it is shown
     assert all(report.clients["south"].status == "trained" for report in strategy.reports)
@@ -95,7 +81,7 @@ def test_a_sum_that_nobody_asked_for_is_not_taken(fakes, aggregation):
 
     start = {"weight": np.zeros((2, 3), np.float32)}
     config = replace(CONFIG, rounds=1, aggregation=aggregation, min_updates=1)
-    strategy = run([Claims("0"), fakes.Client("1")], fakes, config, start)
+    strategy, _ = run([Claims("0"), fakes.Client("1")], fakes, config, start=start)
     found = strategy.reports[0].clients
     assert (found["0"].status, found["1"].status) == ("failed", "trained")
     assert "records that do not belong together: ['group', 'sum']" in found["0"].reason

@@ -34,18 +34,9 @@ SHARE = {"test": 0.5, "public-size": "auto", "evaluate-epsilon": 50.0, "delta": 
 
 
 def config(**changes):
-    values = {
-        "clients": 3,
-        "min_clients": 3,
-        "fit_clients": 3,
-        "rounds": 3,
-        "noise_multiplier": 8.0,
-        "expected_batch_size": 30,
-        "physical_batch_size": "auto",
-        "round_timeout": 60.0,
-        "site_metrics": True,
-    }
-    return RunConfig(**{**values, **changes})
+    numbers = {"clients": 3, "min_clients": 3, "fit_clients": 3, "rounds": 3, "round_timeout": 60.0}
+    noise = {"noise_multiplier": 8.0, "expected_batch_size": 30, "physical_batch_size": "auto"}
+    return RunConfig(**{**numbers, **noise, "site_metrics": True, **changes})
 
 
 def run(nodes, fakes, own, model, *ends):
@@ -84,9 +75,9 @@ def sites(real_client):
     return found
 
 
-def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites, fakes, two):
-    """Of two evaluations that spent half of the budget each, the second is answered by nobody: the epsilon of
-    test records was 0 again, as if nothing had been spent."""
+def test_shown_charges_stay_counted_when_a_site_does_not_answer(sites, fakes, two):
+    """Two evaluations spent half of the budget each. Nobody answered the second: the epsilon of test data was
+    0 again, as if nothing had been spent."""
 
     def gone_at_last(site):
         def answer(message):
@@ -121,8 +112,8 @@ def losing(site, *rounds):
 
 
 @pytest.mark.parametrize(("lost", "unheard"), [((3,), 1), ((2,), 0), ((2, 3), 2)])
-def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fakes, two, lost, unheard):
-    """Until it shows its account again. Site b answers nothing but that it declines."""
+def test_a_lost_answer_counts_in_the_epsilon_of_test_records(sites, fakes, two, lost, unheard):
+    """It counts until the site shows its account again. Site b only declines."""
     sites[1] = lying_refusal(sites[1])
     strategy, _ = run([losing(sites[0], *lost), *sites[1:]], fakes, config(), sites[0].model, 2, 3)
     first, last = map(of_sites, strategy.reports[1:])
@@ -158,7 +149,7 @@ def lying_refusal(site):
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_path, two, renamed):
+def test_a_resumed_run_remembers_the_cost_of_test_records(sites, fakes, tmp_path, two, renamed):
     """Site a is gone for ever after the evaluation of round 2; the run was ended in round 3."""
     own = config()
     strategy, _ = run(sites, fakes, own, sites[0].model, 2)
@@ -217,7 +208,7 @@ def test_without_the_key_no_site_is_asked(sites, fakes):
 
 
 @pytest.mark.parametrize("again", [0, 1])
-def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, monkeypatch, again):
+def test_an_account_that_lacks_earlier_charges_lowers_nothing(sites, fakes, monkeypatch, again):
     """A ledger that was restored from a backup: the epsilon of test records fell to its own."""
     shown = []
 
@@ -239,7 +230,7 @@ def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, 
     assert taken[-1] == taken[0] - 1  # whose line says that it gives no metrics is not in them
     before, last = (of_sites(report)["sites"]["a"] for report in strategy.reports[1:])
     assert (last["status"], last["unheard"]) == ("failed", 1)
-    assert "lacks evaluations of before" in last["reason"]
+    assert "lacks earlier evaluations" in last["reason"]
     assert before["epsilon"] < last["epsilon"] <= 50
 
 
@@ -260,8 +251,8 @@ def lying(site, lie):
         (lambda one: replace(one, budget=one.epsilon / 2), "over its budget"),
         (lambda one: replace(one, cells=one.cells[1:]), "a histogram of 64 cells, expected 65"),
         (lambda one: replace(one, cells=one.cells * 1e300), "counts beyond 1e+15"),
-        (lambda one: replace(one, spent=()), "something else than equal evaluations"),
-        (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something else than equal evaluations"),
+        (lambda one: replace(one, spent=()), "something other than equal evaluations"),
+        (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something other than equal evaluations"),
         (lambda one: replace(one, accountant="none"), "none"),
     ],
     ids=["epsilon", "budget", "cells", "overflow", "nothing", "sampled", "accountant"],
@@ -309,6 +300,6 @@ def test_histograms_and_the_variances_of_their_noise_add_up():
         ({"aggregation": "secure"}, "site-metrics = True: expected false, .*fl-dp client --evaluate"),
     ],
 )
-def test_what_is_not_accounted_for_is_refused_by_name(changes, words):
+def test_settings_without_an_account_of_test_records_are_refused(changes, words):
     with pytest.raises(ConfigError, match=words):
         config(**changes)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from federation.server.short_run import run, settings
 from flwr.app import RecordDict
 
-from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import RoundPlan
 from fl_dp.training import private, step
@@ -97,7 +96,7 @@ def test_one_record_moves_the_arrays_by_no_more_than_the_bound(real_client, monk
     ],
     ids=["NaN", "infinite", "overflow", "label", "negative label", "text", "none"],
 )
-def test_records_that_cannot_be_used_are_told_in_one_line_whatever_is_wrong(real_client, caplog, x, y):
+def test_unusable_records_are_reported_in_one_line(real_client, caplog, x, y):
     reason = "its data cannot be used; its own log says why"
     for content in answers(real_client(), x, y):
         assert all_but_arrays(content) == {
@@ -117,20 +116,10 @@ def test_the_servers_log_and_reports_tell_nothing_of_the_records(real_client, fa
             raise ValueError(f"{SECRET}: {data.x[0].tolist()}")
 
     monkeypatch.setattr(private.PrivateTrainer, "step", fail_after_a_round)
-    config = RunConfig(
-        clients=3,
-        min_clients=3,
-        fit_clients=3,
-        rounds=2,
-        noise_multiplier=8.0,
-        expected_batch_size=50,
-        physical_batch_size="auto",
-        round_timeout=60.0,
-    )
-    start = state_arrays(clients[0].model)
-    strategy = PrivateStrategy(config, "run-1", specs(start), lambda report: None)
+    noise = {"noise_multiplier": 8.0, "expected_batch_size": 50, "physical_batch_size": "auto"}
+    config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, round_timeout=60.0, **noise)
     with caplog.at_level(logging.DEBUG):
-        strategy.start(fakes.Grid(dict(enumerate(clients, start=11))), encode(start))
+        strategy, _ = run(clients, fakes, config, start=state_arrays(clients[0].model))
     servers_log = "\n".join(
         r.getMessage() for r in caplog.records if Path(r.pathname).parent.name != "client"
     )

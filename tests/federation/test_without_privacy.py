@@ -1,22 +1,18 @@
 """A run without privacy: only where every side asks for it by name, and marked wherever it leaves a trace."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from federation.server import short_run
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.server.app import app
 from fl_dp.federation.server.planning import round_mechanism, round_plan
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.run_files import Run
@@ -40,13 +36,11 @@ OFF = RunConfig(
 
 
 def run(nodes, fakes, start, config=OFF):
-    reports = []
-    strategy = PrivateStrategy(config, "run-1", specs(start), reports.append)
-    strategy.start(fakes.Grid(dict(enumerate(nodes, start=11))), encode(start))
-    return strategy, reports
+    strategy, _ = short_run.run(nodes, fakes, config, start=start)
+    return strategy, strategy.reports
 
 
-def test_a_run_plans_with_clients_that_allow_what_it_is():
+def test_a_run_plans_only_with_clients_that_allow_it():
     """No noise, no budget, and the steps of a private run; and nothing private once that was done."""
     profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.1, 0.0, 1),), "rdp", allow_unprotected=True)
     mechanism = round_mechanism(profile, replace(OFF, noise_multiplier=2.0))
@@ -124,7 +118,7 @@ class Claims:
         ({"spent": {"noise_multiplier": [1.0]}}, "does not show the steps"),
     ],
 )
-def test_a_client_that_makes_it_look_better_than_it_is_is_not_believed(fakes, real_client, changes, words):
+def test_a_client_that_claims_privacy_in_such_a_run_fails(fakes, real_client, changes, words):
     liar = Claims(real_client("liar", **ALLOWED), **changes)
     _, reports = run([liar], fakes, state_arrays(liar.client.model), replace(OFF, rounds=1))
     client = reports[0].clients["liar"]
@@ -134,7 +128,7 @@ def test_a_client_that_makes_it_look_better_than_it_is_is_not_believed(fakes, re
 
 
 def test_a_private_run_takes_no_unprotected_update(fakes, real_client):
-    """Whoever trained without noise has it in its ledger, and cannot show what the server asked for."""
+    """A client that trained without noise has that in its ledger, not what the server asked for."""
     bare = Claims(real_client("bare"), spent={"noise_multiplier": [0.0]}, report={"epsilon": np.inf})
     config = replace(OFF, privacy="on", noise_multiplier=2.0, rounds=1)
     strategy, reports = run([bare], fakes, state_arrays(bare.client.model), config)
@@ -148,38 +142,27 @@ def serve(tmp_path, fakes, nodes, **changes):
     data = tmp_path / "server.npz"
     x = np.random.default_rng(1).normal(size=(30, 4)).astype(np.float32)
     np.savez(data, x_test=x, y_test=np.arange(30) % 3, classes=["a", "b", "c"])
-    flat = {
-        "out": str(tmp_path / "out"),
-        "data": f"npz:{data}",
-        "model": "linear",
-        "rounds": 2,
-        "device": "cpu",
-        "expected-batch-size": 10,
-        "physical-batch-size": 5,
-        "round-timeout": 60.0,
-        "local-epochs": 0.3,
-        "noise-multiplier": 2.0,
-        "accountant": "rdp",
-        **changes,
-    }
-    app(fakes.Grid(dict(enumerate(nodes, 1))), Context(77, 0, {}, RecordDict(), flat))
-    return Path(flat["out"])
+    batches = {"expected-batch-size": 10, "physical-batch-size": 5, "local-epochs": 0.3}
+    own = {"data": f"npz:{data}", "model": "linear", "round-timeout": 60.0, **batches, **changes}
+    short_run.serve(tmp_path, fakes.Grid(dict(enumerate(nodes, 1))), **own)
+    return tmp_path / "out"
 
 
-def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark_and_none_of_a_private_run(
+def test_every_file_and_line_of_the_run_bears_the_mark_and_none_of_a_private_run(
     tmp_path, fakes, real_client, caplog
 ):
     caplog.set_level("INFO", "fl_dp")
     out = serve(tmp_path, fakes, [real_client(name, **ALLOWED) for name in "ab"])
-    lines, summary = written(out)
+    lines, summary = short_run.left(tmp_path)
     assert (out / "model.pt").exists()
     assert not any("NOT" in path.name for path in out.iterdir())
     assert all(line["private"] and line["epsilon"] > 0 for line in lines)
     assert summary["private"] is True
     assert MARK not in caplog.text
     sites = [real_client(name, **ALLOWED) for name in "cd"]
-    out = serve(tmp_path, fakes, sites, privacy="off", out=str(tmp_path / "off"))
-    lines, summary = written(out)
+    (tmp_path / "off").mkdir()
+    out = serve(tmp_path / "off", fakes, sites, privacy="off")
+    lines, summary = short_run.left(tmp_path / "off")
     assert (out / "model-NOT-PRIVATE.pt").exists()
     assert not (out / "model.pt").exists()
     assert len(lines) == 2
@@ -190,9 +173,3 @@ def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark_and_none_of_a
     assert all(line["noise_multiplier"] is None for line in lines)
     assert all(one["sample_rate"] is None for line in lines for one in line["clients"].values())
     assert sum(MARK in text for text in caplog.messages) == 2 + 4  # the server's rounds, the clients'
-
-
-def written(out):
-    """The lines and the summary of a run."""
-    lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
-    return lines, json.loads((out / "summary.json").read_text())

@@ -36,7 +36,7 @@ def test_a_certificate_ends_with_its_authoritys(tmp_path: Path) -> None:
     assert ends < datetime.now(UTC) + timedelta(days=11)
 
 
-def test_one_that_is_over_is_refused_with_what_makes_another(tmp_path: Path) -> None:
+def test_an_expired_one_is_refused_with_the_way_to_another(tmp_path: Path) -> None:
     path = pair(tmp_path, ["a"])
     later = datetime.now(UTC) + timedelta(days=366)
     with pytest.raises(ConfigError, match="make a new one: fl-dp provision"):
@@ -45,7 +45,7 @@ def test_one_that_is_over_is_refused_with_what_makes_another(tmp_path: Path) -> 
         check_in_time(path, later, remedy="a new federation")
 
 
-def test_what_is_no_certificate_or_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_certificate_and_a_key_that_others_may_read_are_refused(tmp_path: Path) -> None:
     path, authority = pair(tmp_path, ["a"]), (tmp_path / "ca.crt").read_text()
     check_pair(path, tmp_path / "tls.key", authority)
     (tmp_path / "tls.key").chmod(0o640)

@@ -31,7 +31,7 @@ def test_a_signature_is_of_one_key_purpose_and_body() -> None:
         assert not is_signed(public, purpose, body, signed)
 
 
-def test_a_saved_key_is_its_owners_alone_and_its_fingerprint_the_whole_key(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_saved_key_and_its_fingerprint_is_the_whole_key(tmp_path: Path) -> None:
     key = SigningKey.generate()
     key.save(tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
@@ -50,7 +50,7 @@ def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
-def test_what_is_no_key_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_key_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -61,5 +61,5 @@ def test_what_is_no_key_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, "", "a" * 63, "A" * 64, "g" * 64, "\u0661" * 64])
-def test_what_is_no_public_key(text: object) -> None:
+def test_invalid_public_keys(text: object) -> None:
     assert not is_public_key(text)

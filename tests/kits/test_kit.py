@@ -35,7 +35,7 @@ def test_a_site_is_who_its_key_is(made: Made) -> None:
 
 
 def test_an_old_kit_that_is_replayed_is_refused(made: Made) -> None:
-    """Whoever puts the roster of before back, at a site or at the server, is told so."""
+    """A site or server whose older roster is put back is told so."""
     old = made.roster.read_bytes()
     made.again("north")
     accept(made.kit("north"), made.roster)
@@ -66,7 +66,7 @@ def test_a_kit_believes_one_authority(made: Made, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="make a new kit for another federation"):
         accept(made.kit("north"), other.roster, other.authority.public)
     new_site_kit(tmp_path / "new", "new")  # which has to be told which
-    with pytest.raises(ConfigError, match="believes no authority yet"):
+    with pytest.raises(ConfigError, match="trusts no authority yet"):
         accept(tmp_path / "new", made.roster)
     with pytest.raises(ConfigError, match="signed by another authority"):
         accept(tmp_path / "new", made.roster, SigningKey.generate().public)
@@ -79,7 +79,7 @@ PAST = (datetime.now(UTC) - timedelta(seconds=5)).isoformat(timespec="seconds")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"federation": "others", "serial": 9}, "of the federation others, and the kit is of hospitals"),
+        ({"federation": "others", "serial": 9}, "of the federation others, but the kit is of hospitals"),
         # the authority's folder was restored from a backup: two rosters would both be the newest
         ({"addresses": ["evil.example.org:1"]}, "another roster of serial 1"),
         ({"expires": PAST, "serial": 2}, "the roster ended on"),
@@ -119,7 +119,7 @@ def test_damaged_trust_is_no_trust(content: str, made: Made) -> None:
     path.unlink()
     with pytest.raises(ConfigError, match=r"trusted\.json is missing"):
         SiteKit.load(made.kit("north"))
-    with pytest.raises(ConfigError, match="believes no authority yet"):
+    with pytest.raises(ConfigError, match="trusts no authority yet"):
         accept(made.kit("north"), made.roster)
 
 
@@ -141,9 +141,12 @@ def test_a_servers_kit_of_mixed_parts_is_refused(made: Made, tmp_path: Path) -> 
     mixed = [
         ({"tls.key": before}, r"not the key of tls\.crt"),
         ({"server.key": (other.server / "server.key").read_bytes()}, "the roster names another server's key"),
-        ({name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")}, "of another auth"),
+        (
+            {name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")},
+            "another authority than the roster",
+        ),
         *(
-            ({name: (made.folder / "authority" / name).read_bytes()}, "belongs offline, and in no kit")
+            ({name: (made.folder / "authority" / name).read_bytes()}, "keep it offline, and in no kit")
             for name in ("authority.key", "ca.key")
         ),
     ]
@@ -192,7 +195,7 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
         new_folder(tmp_path / "file" / "kit")
 
 
-def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: Made, tmp_path: Path) -> None:
+def test_a_missing_kit_and_one_of_another_owner_have_different_messages(made: Made, tmp_path: Path) -> None:
     for load in (SiteKit.load, ServerKit.load, trusted_roster):
         with pytest.raises(ConfigError, match="nope: no such folder"):
             load(tmp_path / "nope")
@@ -206,7 +209,7 @@ def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: M
         Roster.read(made.kit("north"))
 
 
-def test_what_ends_within_30_days_is_said(made: Made) -> None:
+def test_an_end_within_30_days_is_reported(made: Made) -> None:
     now = datetime.now(UTC)
     site, server = SiteKit.load(made.kit("north")), ServerKit.load(made.server)
     assert ending(site) == ending(server) == ()

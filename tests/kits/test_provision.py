@@ -8,8 +8,7 @@ from kits.made import Made
 
 import fl_dp.durable_files
 from fl_dp.errors import ConfigError
-from fl_dp.kits import certificates, keys, kit, readme
-from fl_dp.kits import roster as rosters
+from fl_dp.kits import keys
 from fl_dp.kits.kit import ServerKit, SiteKit, accept, new_site_kit
 from fl_dp.kits.provision import Wishes, loopback_server, loopback_site, provision, with_site
 from fl_dp.kits.roster import Roster, Site
@@ -22,7 +21,7 @@ def wishes(folder: Path, text: str) -> Wishes:
     return Wishes.read(folder / "federation.toml")
 
 
-def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
+def test_a_file_for_provision_is_read(tmp_path: Path) -> None:
     shutil.copy(new_site_kit(tmp_path / "kit", "north"), tmp_path)
     found = wishes(tmp_path, GOOD + 'requests = ["north.join.json"]\nvalid-days = 7')
     assert (found.federation, found.addresses, found.days) == ("hospitals", ("fl.example.org:9092",), 7)
@@ -39,7 +38,7 @@ def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
         (GOOD + "valid-days = 0", "expected 1 to 3650"),
         (GOOD + "valid-days = true", "expected 1 to 3650"),
         ('federation = "hospitals"', "name at least one HOST:PORT"),
-        (GOOD.replace("fl.example.org", "0.0.0.0"), "name what sites reach the server by"),
+        (GOOD.replace("fl.example.org", "0.0.0.0"), "name an address that sites can reach"),
         (GOOD.replace("fl.example.org", "::1"), "expected HOST:PORT"),
         (GOOD.replace('["fl.example.org:9092"]', '"fl.example.org:9092"'), "expected a list of texts"),
         (GOOD.replace('"hospitals"', '"../x"'), "expected at most 64 letters"),
@@ -49,7 +48,7 @@ def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
         (GOOD + 'requests = ["../none.json"]', "no such file"),
     ],
 )
-def test_what_cannot_be_wished(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_files_for_provision(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=words):
         wishes(tmp_path, text)
 
@@ -80,7 +79,7 @@ def test_a_kit_that_has_gone_to_the_server_is_renewed_without_its_key(made: Made
     assert ServerKit.load(tmp_path / "at-the-server").roster == roster
 
 
-def test_what_can_not_be_added(made: Made) -> None:
+def test_sites_that_cannot_be_added(made: Made) -> None:
     evil = Site("evil", ServerKit.load(made.server).key.public)
     for federation, sites, words in (
         ("others", (), "holds the federation hospitals"),
@@ -106,8 +105,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         state["left"] -= 1
         write(*arguments, **options)  # type: ignore[arg-type]
 
-    for module in (certificates, keys, kit, readme, rosters):
-        monkeypatch.setattr(module, "write_whole", counted)
+    monkeypatch.setattr(keys, "write_whole", counted)
     return state
 
 
@@ -138,7 +136,7 @@ def test_a_provision_that_is_killed_is_made_whole_by_the_next(
     assert not stopped
 
 
-def test_with_site_adds_it_once_and_mends_what_was_stopped(made: Made) -> None:
+def test_with_site_adds_it_once_and_repairs_an_interrupted_run(made: Made) -> None:
     new_site_kit(made.kit("west"), "west")
     key = keys.SigningKey.load(made.kit("west") / "site.key").public
     old = {name: (made.server / name).read_bytes() for name in ("roster.json", "trusted.json")}
@@ -152,7 +150,7 @@ def test_with_site_adds_it_once_and_mends_what_was_stopped(made: Made) -> None:
 
 
 def test_only_the_servers_key_and_certificate_are_made_here(made: Made) -> None:
-    """Who provisions owns no site's identity."""
+    """The authority owns no site's identity."""
     site = (made.kit("north") / "site.key").read_bytes()
     assert all(site != path.read_bytes() for path in made.folder.rglob("*") if path.is_file())
     assert SiteKit.load(made.kit("north")).name == "north"

@@ -14,7 +14,7 @@ TEXT = SAID.to_text()
 SIGNED = Stated(TEXT, KEY.public, KEY.sign(PURPOSE, TEXT.encode()).hex())
 
 
-def test_a_signature_holds_for_its_text_key_and_purpose_alone() -> None:
+def test_a_signature_holds_only_for_its_text_key_and_purpose() -> None:
     assert signature_of(SIGNED) is Signature.HOLDS
     assert signature_of(Stated(TEXT)) is Signature.NONE
 
@@ -46,7 +46,7 @@ def test_any_other_is_wrong(changes: dict[str, str]) -> None:
         ("", None, ("run", "model")),
     ],
 )
-def test_what_the_summary_does_not_name_was_taken_out(
+def test_files_that_the_summary_does_not_name_were_removed(
     run: str, model: str | None, others: tuple[str, ...]
 ) -> None:
     assert speaks_of_another(SAID, run, model) == others

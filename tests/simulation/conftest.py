@@ -23,7 +23,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.payment import Paid
-from fl_dp.federation.server.aggregations.mean import Mean
+from fl_dp.federation.server.aggregations import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import ARRAYS, plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum

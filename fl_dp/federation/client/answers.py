@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flwr.app import Context, Message, MessageType, RecordDict
 
@@ -18,26 +18,27 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.payment import CLIENTS_LOGGER, DataAccount, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, Training, play
-from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
+from fl_dp.federation.wire.evaluation import SiteHistogram, evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
     plan_from_content,
     profile_to_content,
     refusal_to_content,
     update_to_content,
 )
-from fl_dp.records import Refusal, total_steps
+from fl_dp.records import LocalUpdate, Refusal, total_steps
 from fl_dp.tasks.records import load_part
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
 CONFIG_KEY = "client-config"  # of a node config, as Flower calls it
 _ONLY = "the only one"
+Result = TypeVar("Result", LocalUpdate, SiteHistogram)
 
 
 def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, in the file on its own disk that its node config names, whatever a server sends.
+    """The client's settings. Its node config names the file, on its own disk, whatever a server sends.
 
-    Errors in them name files, so they stay in its log.
+    Errors in the file name paths, so they stay in the client's own log.
     """
     try:
         if CONFIG_KEY not in context.node_config:
@@ -67,7 +68,7 @@ def answer(
 
 
 def register(message: Message, config: ClientConfig) -> RecordDict:
-    """Enter the data in the ledger, on their first use, and answer with the public numbers."""
+    """Enter the data in the ledger on their first use, and answer with the public numbers."""
     note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         (client,) = rounds.register([(config, load_part(config))])
@@ -95,15 +96,12 @@ def trained_round(
         data = load_part(config)
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, data)])
-            before = _spent(rounds, client)["after"]
-            note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
-            with _cost_noted(note, rounds, client):
-                result = play(rounds, client, message.content, make(config, data))
+            result = _noting(
+                note, rounds, client, lambda: play(rounds, client, message.content, make(config, data))
+            )
             if isinstance(result, Refusal):
-                note.write(result.status, reason=result.reason, **_spent(rounds, client))
                 return refusal_to_content(result)
-            total = total_steps(result.spent)
-            note.write("trained", steps=result.steps, after=result.epsilon, total=total)
+            note.write("trained", steps=result.steps)
             return update_to_content(result)
 
 
@@ -118,14 +116,15 @@ def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, part)])
             assert client.test is not None
-            before = _spent(rounds, client.test)["after"]
-            note.learn(dataset=client.test.dataset, before=before, budget=client.test.budget.epsilon)
-            with _cost_noted(note, rounds, client.test):
-                result = Evaluation(client, plan, message.content, part).play(rounds)
+            result = _noting(
+                note,
+                rounds,
+                client.test,
+                lambda: Evaluation(client, plan, message.content, part).play(rounds),
+            )
             if isinstance(result, Refusal):
-                note.write(result.status, reason=result.reason, **_spent(rounds, client.test))
                 return refusal_to_content(result)
-            note.write("evaluated", after=result.epsilon, total=total_steps(result.spent))
+            note.write("evaluated")
             return histogram_to_content(result)
 
 
@@ -137,9 +136,9 @@ HANDLERS = {
 
 
 def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
-    """All that the data have spent, for the journal: epsilon, and number of steps.
+    """What the data have spent in total, for the journal: epsilon, and number of steps.
 
-    None if unknown: a failure here must not change the answer.
+    Both are None if the ledger cannot be read: a failure here must not change the answer.
     """
     try:
         spent = rounds.ledger.spent(account.dataset)
@@ -149,19 +148,30 @@ def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
         return {"after": None, "total": None}
 
 
-@contextmanager
-def _cost_noted(note: Note, rounds: ClientRounds, account: DataAccount) -> Iterator[None]:
-    """Let the line of an exception within this context say what is spent: it may come after the payment."""
+def _noting(
+    note: Note, rounds: ClientRounds, account: DataAccount, work: Callable[[], Result | Refusal]
+) -> Result | Refusal:
+    """What `work` returns. The journal's lines say what the account had spent before, and has spent since.
+
+    An exception may come after the payment, so its line says what is spent, too.
+    """
+    before = _spent(rounds, account)["after"]
+    note.learn(dataset=account.dataset, before=before, budget=account.budget.epsilon)
     try:
-        yield
+        result = work()
     except Exception:
         note.learn(**_spent(rounds, account))
         raise
+    if isinstance(result, Refusal):
+        note.write(result.status, reason=result.reason, **_spent(rounds, account))
+    else:
+        note.learn(after=result.epsilon, total=total_steps(result.spent))
+    return result
 
 
 @contextmanager
 def noted(note: Note) -> Iterator[None]:
-    """Note an exception within this context in the journal, in words that quote no record; then re-raise."""
+    """Note an exception in the journal, in words that quote no record, and raise it again."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """The client application, as Flower and `client.py` start it.
 
-What answers is imported with the first message: it brings PyTorch, for a second, which `client.py --help` and
-a mistake in its settings do not wait for.
+The code that answers is imported with the first message. It imports PyTorch, which takes a second;
+`client.py --help` and a message about wrong settings come without that wait.
 """
 
 from flwr.app import Context, Message

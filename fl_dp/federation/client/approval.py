@@ -1,8 +1,8 @@
 """The operator's approval of a run's plan before its first payment.
 
-A process of its own answers each message, so question and answer are files: `ID.json` asks, `ID.answer`
-answers, and the ID is a hash of all that the run asks for. A round that waits is declined, which costs
-nothing and depends on no record; the server may ask again.
+Each message is answered in its own process, so question and answer are files: `ID.json` asks, `ID.answer`
+answers. The ID is a hash of everything that the run asks for. While the operator has not answered, a round is
+declined. That costs nothing and depends on no record; the server may ask again.
 """
 
 import json
@@ -29,21 +29,20 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to the operator: its id, and its lines."""
+    """A question to the operator. words: its lines."""
 
     id: str
     words: tuple[str, ...]
 
 
 def approvals_folder(ledger: str) -> Path:
-    """The folder of questions for a client with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 
 def require_approval(accepted: AcceptedRound, spent: Sequence[Entry]) -> None:
-    """Return once the operator has approved the run; DeclinedError if it is refused, or not answered in time.
+    """Return once the operator has approved the run; DeclinedError if the answer is no, or comes too late.
 
-    spent: by the client's data, for the question's text. Waits `approve` seconds.
+    Waits `approve` seconds. spent: by the client's data, for the question's text.
     """
     settings = accepted.client.settings
     folder, question = approvals_folder(settings.ledger), _id(accepted)
@@ -70,14 +69,14 @@ def _words_of(file: Path) -> tuple[str, ...]:
     found = read_json(file)
     words = found.get("words") if isinstance(found, dict) else None
     if not (isinstance(words, list) and all(isinstance(line, str) for line in words)):
-        raise ConfigError(f"{file}: is damaged; delete it, and the run asks again.")
+        raise ConfigError(f"{file}: is damaged; delete it, then the run asks again.")
     return tuple(words)
 
 
 def give_answer(folder: Path, question: str, *, yes: bool) -> None:
-    """Answer the question of that id; ConfigError if there is none. A later answer replaces it."""
+    """Answer the question with that id; ConfigError if there is none. It replaces an earlier answer."""
     if not (folder / f"{question}.json").is_file():
-        raise ConfigError(f"{question}: nothing of that id is asked in {folder}.")
+        raise ConfigError(f"{question}: no question in {folder} has that id.")
     answer = (_YES if yes else _NO).encode()
     write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
 
@@ -97,19 +96,17 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
         asks,
         f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}"
         f" ({plan.clipping}), {assuming(plan.arithmetic, shortly=True)}",
-        *_of_sum(plan),
+        *([_of_sum(plan)] if plan.secure else []),
         _cost(accepted, spent),
     ]
 
 
-def _of_sum(plan: RoundPlan) -> list[str]:
-    if not plan.secure:
-        return []
-    return [
-        f"its step goes into a secure sum: the noise is made up of {counted(plan.shares, 'share')}, and "
-        f"holds against all who see no more than sums; the multiplier of this client's own share is "
+def _of_sum(plan: RoundPlan) -> str:
+    return (
+        f"its step goes into a secure sum, whose noise is made of {counted(plan.shares, 'share')}; the noise "
+        "protects against everyone who sees only sums; this client's own share has noise multiplier "
         f"{plan.own_multiplier:.3g}"
-    ]
+    )
 
 
 def _what(plan: RoundPlan) -> str:
@@ -135,10 +132,10 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
 
 
 def _id(accepted: AcceptedRound) -> str:
-    """A hash of the run and all that it asks for, except round number and learning rate, which may vary.
+    """A hash of the run and everything that it asks for. Round number and learning rate may vary.
 
-    So long that nobody finds two plans of one hash, to have the harmless one approved: with b bits that takes
-    2^(b/2) plans.
+    The hash is long, so that no server can find two plans with the same hash and have the harmless one
+    approved: with b bits that takes 2^(b/2) plans.
     """
     terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
     return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=32).hexdigest()

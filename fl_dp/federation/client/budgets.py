@@ -10,13 +10,11 @@ from fl_dp.records import ClientProfile, Entry
 
 
 def budget_of(config: ClientConfig, public_size: int) -> Budget:
-    """The budget that limits the client's rounds."""
     kind = Budget if config.vary_mechanism else OneMechanismBudget
     return _budget(kind, config.epsilon, config, public_size)
 
 
 def evaluation_budget_of(config: ClientConfig, public_size: int) -> Budget:
-    """The budget that limits the evaluations on the client's test records."""
     return _budget(OneMechanismBudget, config.evaluate_epsilon, config, public_size)
 
 

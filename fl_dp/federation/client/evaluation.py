@@ -1,12 +1,12 @@
 """An evaluation of the global model on a client's own test records, by the payment path of `payment.py`.
 
 It is a Gaussian mechanism without sampling: the histogram's L2 sensitivity is public
-(`tasks/score_histogram.py`), and its noise is drawn as that of a step. It is paid from the account of the
-test records and not from that of training.
+(`tasks/score_histogram.py`), and its noise is drawn like that of a step. The account of the test records pays
+for it, not the account of the training data.
 
-Whether a client answers follows from its settings, its ledger and the message alone: declared test records
-that are none are answered with noise. A question that was paid for is not answered again, or, in a
-simulation, with the same numbers.
+Whether a client answers depends only on its settings, its ledger and the message: if the declared test
+records are none, it answers with noise alone. A question that was paid for is not answered again; in a
+simulation it gets the same numbers.
 """
 
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ NO_TEST_RECORDS = "declares no test records of its own (test)"
 class Evaluation:
     """One evaluation of a client whose data are registered: an `Accepted` question, not paid for yet.
 
-    part: the client's training data, whose form the model has. DeclinedError for a plan that its settings do
+    part: the client's training data; the model has their form. DeclinedError for a plan that the settings do
     not allow, and for weights that do not fit; ModelError for a model that keeps a state.
     """
 
-    def __init__(self, client: Client, plan: EvaluationPlan, content: RecordDict, part: "Examples") -> None:
+    def __init__(self, client: Client, plan: EvaluationPlan, content: RecordDict, part: Examples) -> None:
         if client.test is None:
             raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
         settings = client.settings
@@ -69,13 +69,13 @@ class Evaluation:
             check_model(self._model, self._task, self._device)
 
     def play(self, rounds: ClientRounds, *, repeats: bool = False) -> SiteHistogram | Refusal:
-        """Pay, count, add noise, commit. repeats: the same question gets the same answer, as long as the key
-        of its payment is kept; otherwise it is refused.
+        """Pay, count, add noise, commit. Declined if it does not fit `evaluate-epsilon`.
 
-        It is declined if it does not fit `evaluate-epsilon`. LedgerError: nothing may leave.
+        repeats: a repeated question gets the same answer while the key of its payment is kept; otherwise it
+        is refused. LedgerError: nothing may leave.
         """
         if self.client.settings.approve and not rounds.took_part(self.client.dataset, self._plan.run):
-            raise DeclinedError("its operator approves runs, and it has trained no round of this one.")
+            raise DeclinedError("its operator approves runs, and it has trained no round of this run.")
         self._spent = rounds.ledger.spent(self.account.dataset)
         inputs = self.covers().hex() if repeats else ""
         return pay_and_answer(rounds.ledger, self, self._cells, _histogram, inputs)
@@ -96,8 +96,8 @@ class Evaluation:
         covered = "\0".join((self.account.dataset, *fixed, *digests))
         return blake2b(f"evaluation\0{covered}".encode(), digest_size=32).digest()
 
-    def _cells(self, paid: "Paid[Evaluation]") -> "Mapping[str, NDArray]":
-        """The counts with noise, by a key that covers all that decides them."""
+    def _cells(self, paid: "Paid[Evaluation]") -> Mapping[str, NDArray]:
+        """The counts with noise, from a key that covers everything that decides them."""
         account, layout = self.account, self._layout
         records, passes = account.held_out.counted, account.public_size * layout.cap
         counts = count(self._model, self._task, records, layout, passes, self._device)
@@ -106,7 +106,7 @@ class Evaluation:
 
 
 def _histogram(
-    paid: Paid[Evaluation], arrays: "Mapping[str, NDArray]", spent: tuple[Entry, ...]
+    paid: Paid[Evaluation], arrays: Mapping[str, NDArray], spent: tuple[Entry, ...]
 ) -> SiteHistogram:
     budget = paid.accepted.account.budget
     return SiteHistogram(
@@ -119,11 +119,11 @@ def _histogram(
     )
 
 
-def noised(counts: Counts, layout: Layout, noise_multiplier: float, randomness: Randomness) -> "NDArray":
-    """(layout.size,) the weighted counts with noise of the multiplier times their sensitivity.
+def noised(counts: Counts, layout: Layout, noise_multiplier: float, randomness: Randomness) -> NDArray:
+    """(layout.size,) the weighted counts plus noise; its deviation is the multiplier times their sensitivity.
 
-    The Gaussian mechanism of a step, on its public grid (`engine/noise/grid.py`). Each number is exact up to
-    2^-53 of it, which is far below what the grid's widening allows for a sum of one (`sum_error`).
+    This is the Gaussian mechanism of a step, on its public grid (`engine/noise/grid.py`). Each number has a
+    relative error of 2^-53, far below what the grid's widening allows for a sum of one (`sum_error`).
     """
     weighted = torch.from_numpy(counts * layout.weights)
     clipped = ClippedSum({CELLS: weighted}, layout.sensitivity, torch.zeros(0), most=1)
@@ -147,14 +147,14 @@ def check_evaluation(plan: EvaluationPlan, settings: ClientConfig, task: str) ->
     if plan.server_round < 1:
         raise DeclinedError(f"the evaluation is of round {plan.server_round}: expected one from 1 on.")
     if settings.personal:
-        raise DeclinedError("the evaluation asks for a common model, this client has parameters of its own.")
+        raise DeclinedError("the evaluation is of a common model, but this client has parameters of its own.")
 
 
 def noise_of(account: HeldOutAccount, spent: tuple[Entry, ...]) -> float:
-    """The noise multiplier of the account: that of its first evaluation, which all later ones keep.
+    """The noise multiplier of the account: its first evaluation sets it, and all later ones keep it.
 
-    The first spends the whole budget; a larger budget later pays for others of the same noise. So there is
-    one mechanism, and the sum of epsilons holds whatever a server asks next (`one_mechanism.py`).
+    The first spends the whole budget; if the budget grows, it pays for others with the same noise. So there
+    is one mechanism, and the composed epsilon holds whatever a server asks next (`one_mechanism.py`).
     """
     if spent:
         return spent[0].noise_multiplier

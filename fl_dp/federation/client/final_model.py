@@ -1,7 +1,7 @@
-"""The final model of a run: the server sends it once, and a site that wants it keeps it.
+"""The final model of a run: the server sends it once, and a site keeps it if its settings say so.
 
 Arrays are read as plain numbers, and saved only if they fit the site's own model. The answer contains nothing
-of the records: it says that the message has arrived, and what the data have spent.
+about the records. It says that the message has arrived, and what the data have spent.
 """
 
 import logging
@@ -15,7 +15,7 @@ from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
 from fl_dp.federation.client.stating import make_statement
 from fl_dp.federation.wire.arrays import declared_specs, decode, load_arrays, specs, state_arrays
-from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record
+from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record, config_record
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.statements import Statement
 from fl_dp.tasks.description import describe
@@ -38,10 +38,8 @@ def keep_final_model(message: Message, config: ClientConfig) -> RecordDict:
 
 
 def _about(content: RecordDict) -> tuple[bool, str]:
-    """Whether the model is private, and its run's name."""
-    about = content.get(ABOUT)
-    private = about.get("private") if isinstance(about, ConfigRecord) else None
-    run = about.get("run") if isinstance(about, ConfigRecord) else None
+    about = config_record(content, ABOUT) or ConfigRecord()
+    private, run = about.get("private"), about.get("run")
     if type(private) is not bool or not isinstance(run, str):
         raise FederationError("a final model that does not say of which run it is, and whether it is private")
     check_run_name(run)
@@ -58,10 +56,10 @@ def _keep(content: RecordDict, config: ClientConfig, private: bool) -> None:
 
 
 def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement | None:
-    """The statement; None if the data have paid for no round of that run. There is then nothing to state, and
-    a server could claim sites that took no part.
+    """The statement; None if the data have paid for no round of that run.
 
-    Also None if it cannot be made; the log says why, and the model's arrival is confirmed all the same.
+    There is then nothing to state, and with a statement a server could claim that the site took part. Also
+    None if it cannot be made: the log says why, and the model's arrival is confirmed all the same.
     """
     if not Path(config.ledger).exists():
         return None

@@ -1,8 +1,8 @@
-"""Answers each message in its own process, which is forked from a warm one and ends with the answer.
+"""Answers each message in its own process, which is forked from a warm process and ends with the answer.
 
-The warm process has imported everything and has never seen a record. A round's memory ends with its process,
-as if a new interpreter had been started for it, but without the seconds that takes. Only the answer, which is
-meant to leave, goes back.
+The warm process has imported everything and has never seen a record. A round's memory is freed when its
+process ends, as if a new interpreter had been started, but without the seconds that a start takes. Only the
+answer, which is meant to leave, goes back.
 """
 
 import ctypes
@@ -38,8 +38,8 @@ def answered_apart(
 ) -> RecordDict:
     """Run `handle` in a forked process; returns its answer, or a refusal if the process ends without one.
 
-    while_waiting: called every `every` seconds meanwhile. LaunchError if this process has threads, because a
-    fork would copy their locks as they are.
+    while_waiting: called every `every` seconds. LaunchError if this process has threads: a fork would copy
+    locks that they hold.
     """
     if threading.active_count() > 1:
         raise LaunchError("a client with threads of its own cannot be forked; it must be started anew")

@@ -1,7 +1,7 @@
-"""A client's journal: what servers have asked, and what it answered, for its operator alone.
+"""A client's journal: what servers have asked, and what it answered. It is for the client's operator only.
 
-A process of its own answers each message, so the journal is a file beside the ledger. Nothing of it leaves
-the client, and no answer depends on it: if a line cannot be written, the client's log says so. A line holds
+Each message is answered in its own process, so the journal is a file beside the ledger. It never leaves the
+client, and no answer depends on it: if a line cannot be written, the client's log says so. A line holds
 numbers from the plan and the ledger, and words of fl_dp; nothing from a record.
 """
 
@@ -38,13 +38,13 @@ EVENTS: tuple[Event, ...] = typing.get_args(Event)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One event. event: one of `EVENTS`.
+    """One event.
 
-    at: UTC. client: its name; dataset: its name in the ledger, empty if the data were not read. run, round:
-    of a round. steps: asked for, or taken. before, after: epsilon of all that the data have spent, None if
-    infinite or unknown; budget: the epsilon that limits it. total: number of steps that the data have spent
-    so far, by which an older copy of the ledger is noticed; None if unknown. seconds: since the message came.
-    reason: why not; process: id of the process that answered.
+    at: UTC. client: its name. dataset: the data's name in the ledger, empty if they were not read. run,
+    round: empty and 0 if the event is not of a round. steps: asked for, or taken. before, after: the total
+    epsilon of the data, None if infinite or unknown; budget: its limit. total: the steps that the data have
+    spent so far, None if unknown; an older copy of the ledger has fewer. seconds: since the message came.
+    reason: of a refusal. process: id of the process that answered.
     """
 
     event: Event
@@ -88,7 +88,7 @@ def in_words(line: Line) -> str:
 
 
 def spent_in_words(line: Line) -> str:
-    """How much of the budget was spent by then; empty if the line does not say, or no epsilon holds."""
+    """How much of the budget was spent by then; empty if the line has no number, or no epsilon holds."""
     return "" if line.after is None or line.budget is None else f"{_spent(line)} is spent"
 
 
@@ -103,19 +103,17 @@ def _spent(line: Line) -> str:
 
 
 def journal_folder(ledger: str) -> Path:
-    """The journal's folder for clients with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 
 class Note:
-    """The journal lines of one message: created when it arrives, then one or two lines are written."""
+    """The journal's lines for one message, one or two. Create it when the message arrives."""
 
     def __init__(self, ledger: str, client: str) -> None:
         self._folder, self._started = journal_folder(ledger), time.monotonic()
         self._known: dict[str, Any] = {"client": client, "process": os.getpid()}
 
     def learn(self, **known: Any) -> None:
-        """Set fields of the lines that follow."""
         self._known |= known
 
     def write(self, event: Event, **more: Any) -> None:
@@ -129,7 +127,7 @@ class Note:
         try:
             append(self._folder, line)
         except OSError as error:
-            logger.warning("%s: the journal is not kept there: %s", self._folder, error)
+            logger.warning("%s: the journal cannot be written: %s", self._folder, error)
 
 
 def append(folder: Path, line: Line) -> None:

@@ -1,7 +1,7 @@
-"""A client's cache, for rounds of one kind: the rows of a pass, its kernels, and whether rows are steady.
+"""A client's cache for rounds of one kind: the rows of a pass, its kernels, and whether rows are steady.
 
-Measuring this takes longer than a round of a small model. It uses random numbers: neither the measurement nor
-the cache has seen a record.
+Measuring these takes longer than a round of a small model. The measurement uses random numbers, so neither it
+nor the cache depends on a record.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -22,6 +22,7 @@ from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.steady_math import machine
 
 logger = logging.getLogger("fl_dp.clients")
+Value = TypeVar("Value")
 
 ENDING = ".rows.json"
 _MOST_KINDS = 64
@@ -49,13 +50,8 @@ def rows_of(
     choose: Callable[[], int],
 ) -> int:
     """The cached rows for such a round, from 1 to `at_most`; else calls `choose` and caches its result."""
-    path, kind = kept_by(config, ENDING), _kind(plan, devices, at_most)
-    rows = _read(path).get(kind)
-    if type(rows) is int and 1 <= rows <= at_most:
-        return rows
-    chosen = choose()
-    _keep(path, kind, chosen)
-    return chosen
+    kind = _kind(plan, devices, at_most)
+    return _cached(config, kind, lambda kept: type(kept) is int and 1 <= kept <= at_most, choose)
 
 
 def kernels_of(
@@ -69,14 +65,12 @@ def kernels_of(
 
     Which of two kernels is faster can change from moment to moment; so all rounds use the same.
     """
-    of_kernels = "kernels", version("fl-dp"), machine(), config.memory_mib
-    path, kind = kept_by(config, ENDING), _kind(plan, devices, rows, *of_kernels)
-    kept = _read(path).get(kind)
-    if isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values()):
-        return kept
-    chosen = dict(choose())
-    _keep(path, kind, chosen)
-    return chosen
+
+    def are_kernels(kept: object) -> bool:
+        return isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values())
+
+    kind = _kind(plan, devices, rows, "kernels", version("fl-dp"), machine(), config.memory_mib)
+    return _cached(config, kind, are_kernels, lambda: dict(choose()))
 
 
 def check_once(
@@ -88,10 +82,25 @@ def check_once(
     check: Callable[[int], None],
 ) -> None:
     """Call `check`, unless it has passed for such a round, with these kernels, on such a processor."""
-    path, kind = kept_by(config, ENDING), _kind(plan, devices, rows, "steady", machine(), str(dict(kernels)))
-    if _read(path).get(kind) is not True:
+
+    def checked() -> bool:
         check(rows)
-        _keep(path, kind, value=True)
+        return True
+
+    kind = _kind(plan, devices, rows, "steady", machine(), str(dict(kernels)))
+    _cached(config, kind, lambda kept: kept is True, checked)
+
+
+def _cached(
+    config: ClientConfig, kind: str, is_sound: Callable[[object], bool], make: Callable[[], Value]
+) -> Value:
+    path = kept_by(config, ENDING)
+    kept: Any = _read(path).get(kind)
+    if is_sound(kept):
+        return cast(Value, kept)
+    made = make()
+    _keep(path, kind, made)
+    return made
 
 
 def _kind(plan: RoundPlan, devices: Sequence[torch.device], at_most: int, *more: object) -> str:
@@ -115,7 +124,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(path: Path, kind: str, value: int | dict[str, str]) -> None:
+def _keep(path: Path, kind: str, value: object) -> None:
     """Write to the cache. If that fails, the client's log says so, and the round continues."""
     table = _read(path) | {kind: value}
     content = json.dumps(dict(list(table.items())[-_MOST_KINDS:])).encode()

@@ -9,9 +9,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from torch import Tensor
 
@@ -31,7 +30,7 @@ MOST_STATES = 8  # files; two for each run, so that runs may alternate
 
 
 def kept_by(config: ClientConfig, ending: str = "") -> Path:
-    """What is kept for the client's data, by their account in the ledger: a file, or the folder of states."""
+    """What is kept for the client's data: a file, or the folder of states, named by their ledger account."""
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}{ending}"
 
 
@@ -63,27 +62,20 @@ class KeptStates:
         if states:
             private_folder(self._folder)
         for client, state in states.items():
-            write_whole(self._file(client, server_round), partial(_write, state), secret=True)
+            file = self._file(client, server_round)
+            write_whole(file, lambda opened, state=state: opened.write(state), secret=True)  # type: ignore[misc]
             self._rounds[client].add(server_round)
 
     def settle(self, up_to_round: int, client: str = "") -> None:
         """No round up to that one will be repeated: keep only the last state of each client, or of one."""
         for one in [client] if client else list(self._rounds):
-            self._settle(one, up_to_round)
-
-    def _settle(self, client: str, up_to_round: int) -> None:
-        rounds = self._rounds[client]
-        settled = sorted(one for one in rounds if one <= up_to_round)
-        for old in settled[:-1]:
-            self._file(client, old).unlink(missing_ok=True)
-            rounds.remove(old)
+            rounds = self._rounds[one]
+            for old in sorted(kept for kept in rounds if kept <= up_to_round)[:-1]:
+                self._file(one, old).unlink(missing_ok=True)
+                rounds.remove(old)
 
     def _file(self, client: str, server_round: int) -> Path:
         return self._folder / f"{client}-{server_round}{_ENDING}"
-
-
-def _write(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,7 @@ def read_own_model(file: Path) -> OwnModel:
 
 
 class OwnStates:
-    """The states of the run of the trainer's plan. States of another run, algorithm or model are not used.
+    """The states of the run in the trainer's plan. States of another run, algorithm or model are not used.
 
     A private run does not use states from training without privacy.
     """

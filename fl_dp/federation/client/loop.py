@@ -37,7 +37,7 @@ from fl_dp.statements import PURPOSE
 logger = logging.getLogger("fl_dp.clients")
 
 BEAT_SECONDS = 2.0  # between heartbeats while a round is trained
-_MOST_LINES, _MINUTE = 30, 60.0  # at most so many lines of a kind for the operator in so many seconds
+_MOST_LINES, _MINUTE = 30, 60.0  # for the operator: at most so many lines of each kind in so many seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
 _HANDLERS = HANDLERS | {FINAL_MODEL: keep_final_model}
 
@@ -45,7 +45,7 @@ Tell = Callable[[str, str], None]  # what happened, and words for the operator
 
 
 def prepare_to_read() -> None:
-    """Do once, before processes are forked, what reading a message or a ledger first takes: 0.1 s."""
+    """Build the readers of messages and ledgers before processes are forked; the first use takes 0.1 s."""
     warm(RoundPlan, Head, *KINDS)
 
 
@@ -73,7 +73,7 @@ class ClientLoop:
         self._end: LinkRefusedError | None = None  # set if the run ended while a message was being answered
 
     def run(self) -> None:
-        """Answer until the run is over (`once`), or for ever; on SystemExit, first leaves the server."""
+        """Answer until the run is over (`once`), or for ever. On SystemExit leave the server first."""
         try:
             self._run()
         except SystemExit:
@@ -96,9 +96,9 @@ class ClientLoop:
                         return
                 elif not refused.has_lapsed:
                     self._say("refused", f"the server refuses: {refused.reason}; trying again")
-            except FederationError as error:  # a sound kit, or the right server, may be there later
+            except FederationError as error:  # the kit may be repaired, or the right server come back
                 self._say("not believed", f"{error}; trying again")
-            except OSError as error:  # no process or pipe was available for an answer
+            except OSError as error:  # no process or pipe is left for an answer
                 self._say("failed", f"this machine could not answer ({error.strerror}); trying again")
             self._joined = False
             time.sleep(self._pause)
@@ -115,7 +115,6 @@ class ClientLoop:
         self._joined, self._end = True, None
 
     def _answer_one(self) -> None:
-        """Wait a while for a message, and answer it."""
         self._between()
         try:
             message = self._link.next_message()
@@ -138,7 +137,10 @@ class ClientLoop:
                 raise
             self._say("late", "an answer came too late: the server no longer waits for it")
         if message.metadata.message_type == FINAL_MODEL:
-            self._say_of_model(content)
+            if (refusal := config_record(content, REFUSAL)) is None:
+                self._say("model", "the final model was received")
+            else:
+                self._say("no model", f"the final model is not kept: {refusal['reason']!s}")
         if self._end is not None:
             raise self._end
 
@@ -152,17 +154,9 @@ class ClientLoop:
             logger.warning("no sign of life: %s", refused)
             self._end = refused if refused.is_over else self._end
 
-    def _say_of_model(self, content: RecordDict) -> None:
-        refusal = config_record(content, REFUSAL)
-        if refusal is None:
-            self._say("model", "the final model was received")
-        else:
-            self._say("no model", f"the final model is not kept: {refusal['reason']!s}")
-
     def _handled(self, message: Message) -> RecordDict:
-        handle = _HANDLERS.get(message.metadata.message_type)
-        if message.metadata.message_type == SECURE_SUM:
-            handle = self._member
+        handlers = _HANDLERS | {SECURE_SUM: self._member}
+        handle = handlers.get(message.metadata.message_type)
         if handle is None:
             return refusal_to_content(Refusal("failed", "it answers no messages of this kind"))
         context = Context(
@@ -175,18 +169,18 @@ class ClientLoop:
         return self._with_signature(answer(message, context, handle).content)
 
     def _member(self, message: Message, config: ClientConfig) -> RecordDict:
-        """Answer a stage of a secure sum, from the state that the stage before has left."""
+        """Answer a stage of a secure sum, from the state that the previous stage left."""
         return take_part(message, config, self._link.identity, self._kept)
 
     def _with_signature(self, content: RecordDict) -> RecordDict:
-        """Sign a statement separately, too, because it is read long after the message."""
+        """Sign a statement also by itself: it is read long after the message is gone."""
         record = config_record(content, STATEMENT)
         if record is not None:
             record["signature"] = self._link.sign(PURPOSE, str(record["text"]).encode())
         return content
 
     def _say(self, what: str, words: str) -> None:
-        """Tell the operator, unless the last words were the same."""
+        """Tell the operator, unless these were the last words, too."""
         if words != self._said:
             self._said = words
             logger.info("%s", words)
@@ -194,10 +188,10 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """A `Tell` that writes lines to the file `path`, which whoever started the client reads.
+    """A `Tell` that writes lines to the file `path`, for the process that started the client.
 
-    Lines of a kind are limited for each minute, because they may quote the server. If a line cannot be
-    written, the client's log says so, and the client continues.
+    The lines of each kind are limited to so many a minute, because they may quote the server. If a line
+    cannot be written, the client's log says so, and the client continues.
     """
     told: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_LINES))
 

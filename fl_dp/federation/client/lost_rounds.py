@@ -1,8 +1,8 @@
-"""Counts the secure sums that a client has paid for and never opened: a server can make them all fail.
+"""Counts the secure sums that a client has paid for and that were never opened: a server can make all fail.
 
 A sum that is not opened costs the client's budget and teaches nobody anything. The client cannot see why it
-was lost, so it counts over all runs, because the server chooses their names, and on its disk, before a masked
-step leaves.
+was lost. It counts over all runs, because the server chooses their names, and on disk, before a masked step
+leaves.
 """
 
 import json
@@ -23,8 +23,6 @@ _PAID, _OPENED = "paid", "opened"
 
 @dataclass(frozen=True, slots=True)
 class LostRounds:
-    """The count for one client's data."""
-
     path: Path
 
     @classmethod
@@ -37,16 +35,15 @@ class LostRounds:
         lost = table[_PAID] - table[_OPENED]
         if lost >= MOST_LOST:
             raise DeclinedError(
-                f"{lost} secure sums that this client had paid for were never opened: it gives to none any "
-                f"more. Its operator may delete {FOLDER}/*{_ENDING} beside the ledger, knowing why."
+                f"{lost} secure sums that this client had paid for were never opened, so it joins no more. "
+                f"An operator who knows the cause may delete {FOLDER}/*{_ENDING} beside the ledger."
             )
 
     def paid(self) -> None:
-        """Count one more as paid for; on the disk when this returns."""
+        """Count one more as paid for; it is on the disk when this returns."""
         self._add(_PAID)
 
     def opened(self) -> None:
-        """Count one of those that were paid for as opened."""
         self._add(_OPENED)
 
     def _add(self, what: str) -> None:
@@ -63,7 +60,7 @@ class LostRounds:
         sound = isinstance(table, dict) and table.keys() == {_PAID, _OPENED}
         if not sound or not all(type(one) is int and one >= 0 for one in table.values()):
             raise FlDpError(
-                f"{self.path.name}, beside the ledger, is damaged: how many secure sums were lost is not "
-                "known. Delete it to count anew."
+                f"{self.path.name}, beside the ledger, is damaged: it counts lost secure sums. Delete it to "
+                "count from zero."
             )
         return dict(table)

@@ -42,9 +42,9 @@ from fl_dp.weights_digest import weights_digest
 class OwnTraining:
     """Trains the client's own task. Between rounds only what `OwnStates` holds is kept.
 
-    task: replaces the one that the settings name; only audits pass it.
+    task: replaces the task that the settings name; only audits pass it.
     trainer, at_most, rows: set by `prepare`. at_most: examples in memory at once; rows: of each pass.
-    gives_to_sums: whether its result goes into a secure sum, and nowhere else.
+    gives_to_sums: whether its result goes only into a secure sum.
     """
 
     gives_to_sums = False
@@ -60,14 +60,14 @@ class OwnTraining:
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
 
-        Raises DeclinedError for weights of another model, and for weights so large that nothing can be learnt
-        from them, which is tested with random numbers and not with records; ModelError if the model cannot be
-        protected, ConfigError if not one example fits the memory.
+        Raises DeclinedError for weights of another model, and for weights so large that no gradient is finite
+        (tested with random numbers, not with records); ModelError if the model cannot be protected;
+        ConfigError if not one example fits the memory.
         """
         if plan.secure and not self.gives_to_sums:
             raise DeclinedError(
-                "the round asks for a step with a share of the noise alone, outside of a secure sum: it "
-                "would be protected by less noise than is accounted for."
+                "the round asks for a step with only a share of the noise outside of a secure sum: it would "
+                "have less noise than is accounted for."
             )
         settings, objective = self._settings, self._task.objective
         model = new_model(self._task)
@@ -101,8 +101,8 @@ class OwnTraining:
             check_once(settings, plan, devices, self.rows, trainer.kernels, trainer.check_rows)
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(
-                f"the weights received for model {plan.model} are too large: not one example of ordinary "
-                "numbers has a finite gradient there, so that noise alone would be paid for."
+                f"the weights received for model {plan.model} are too large: no example of ordinary numbers "
+                "has a finite gradient there, so the budget would pay for noise alone."
             )
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
@@ -142,16 +142,16 @@ class MaskedTraining(OwnTraining):
         check_grid(self._participant.head, count_of(self.trainer.algorithm.parameters.values()))
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
-        """DeclinedError unless they are the signed ones; otherwise each member could get other weights."""
+        """DeclinedError unless they are the signed weights; else the server could give each member others."""
         if weights_digest(weights) != self._participant.head.weights:
             raise DeclinedError(
                 "the round's weights are not those that the members of its secure sum have signed."
             )
 
     def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
-        """The masked sum of the step's clipped gradients and its share of noise, for `paid`.
+        """The masked sum of the step's clipped gradients and its share of noise.
 
-        It is counted once there is something to send: a step that fails here is no server's doing.
+        It is counted only when it can be sent: a step that fails here is not the server's fault.
         """
         share = super().train(paid)
         if share is None:

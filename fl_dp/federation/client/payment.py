@@ -2,14 +2,14 @@
 
     question -> Accepted -> Paid -> answer
 
-The client's own policy accepts a question (`round.py`, `evaluation.py`). Only `pay` makes a `Paid` of it: for
-a list of clients that share a ledger, in one transaction, on the disk before the first record is worked on.
-Before that, records are read only to find their account. Only what is paid for can be worked on (`attempt`).
+The client's own policy accepts a question (`round.py`, `evaluation.py`). Only `pay` makes a `Paid` of it. It
+pays for a list of clients that share a ledger in one transaction, which is on the disk before any work on a
+record begins. Before that, records are read only to find their account. Work takes a `Paid` (`attempt`).
 `settle` commits what has succeeded, and makes the answers.
-What was not confirmed counts as spent: a payment of work that failed, or that never ended, stays reserved in
-the ledger, and nothing takes it back.
+What was not confirmed counts as spent: if work failed or never ended, its payment stays reserved in the
+ledger and cannot be undone.
 
-It is light to import, because a simulation's training processes need nothing else of the federation.
+Importing this file is cheap: a simulation's training processes need nothing else of the federation.
 """
 
 import logging
@@ -63,7 +63,7 @@ class DataAccount:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutAccount(DataAccount):
-    """The account of a client's test records; its budget is `evaluate-epsilon`. held_out: the records."""
+    """The account of a client's test records. Its budget is `evaluate-epsilon`. held_out: the records."""
 
     held_out: "HeldOut"
 
@@ -84,21 +84,17 @@ class Accepted(Protocol):
     """A question that a client's policy allows, and that is not paid for yet."""
 
     @property
-    def key(self) -> str:
-        """By which the caller recognises it."""
-
+    def key(self) -> str: ...
     @property
     def client(self) -> Client: ...
 
     @property
-    def account(self) -> DataAccount:
-        """The one that pays."""
-
+    def account(self) -> DataAccount: ...
     def request(self, inputs: str) -> ReservationRequest:
         """What to pay for. inputs: see `ReservationRequest`."""
 
     def covers(self, *digests: str) -> bytes:
-        """All that decides the result, besides the bytes of the payment. digests: of what was received."""
+        """Everything that decides the result, except the payment's bytes. digests: of what was received."""
 
 
 A = TypeVar("A", bound=Accepted)
@@ -107,8 +103,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRound:
-    """A round that the client's policy allows."""
-
     key: str
     client: Client
     plan: RoundPlan
@@ -128,7 +122,6 @@ class AcceptedRound:
         return Entry(self.sample_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares))
 
     def request(self, inputs: str) -> ReservationRequest:
-        """See `Accepted`."""
         client, plan = self.client, self.plan
         budget = client.budget if plan.private else None
         return ReservationRequest(
@@ -151,15 +144,15 @@ class Paid(Generic[A]):
 
     @property
     def steps(self) -> int:
-        """Those that may be taken; a budget may have had room for fewer than were asked for."""
+        """The steps that may be taken: fewer than asked for if the budget had no room for more."""
         return self.reservation.entry.steps
 
     def key(self, *digests: str) -> bytes:
         """32 secret bytes, from which all draws, masks and noise come. digests: see `Accepted.covers`.
 
-        The payment's secret bytes are hashed with all that decides the result. So even if a ledger was
-        copied, two results share no random number unless all of this is equal. Then they draw the same
-        records, and their sums differ at most by rounding; if they do, so does the noise.
+        The payment's secret bytes are hashed with everything that decides the result. So even if a ledger was
+        copied, two results share no random number unless all of this is equal. If it is equal, they draw the
+        same records, and their sums differ at most by rounding. If the sums differ, so does the noise.
         """
         covered = self.accepted.covers(*digests)
         return blake2b(covered, key=self.reservation.key, digest_size=32).digest()
@@ -167,9 +160,9 @@ class Paid(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of work that was paid for.
+    """The result of work that was paid for.
 
-    arrays: by name; empty if they have gone into a sum of updates, or if it failed.
+    arrays: by name; empty if they were added to a sum of updates, or if the work failed.
     problem: why it failed, in words that may leave the client; else empty. log: only for the client's log.
     """
 
@@ -183,8 +176,8 @@ def pay(
 ) -> tuple[list[Paid[A]], dict[str, Refusal]]:
     """Pay, on the disk, in one transaction. Returns what is paid for, and the refusals by key.
 
-    inputs: of the `ReservationRequest`: what is asked again with the same gives the same result, and is free.
-    Empty: never free. LedgerError if the ledger cannot be written; then nothing is paid for.
+    inputs: see `ReservationRequest`. A repeated question with the same inputs gives the same result, and is
+    free; with empty inputs it never is. LedgerError if the ledger cannot be written; nothing is then paid.
     """
     paid: list[Paid[A]] = []
     refusals: dict[str, Refusal] = {}
@@ -219,9 +212,9 @@ def settle(
     done: Sequence[tuple[Paid[A], Outcome]],
     answer: Callable[[Paid[A], Mapping[str, Any], tuple[Entry, ...]], Answer],
 ) -> dict[str, Answer | Refusal]:
-    """The answers by key. What has succeeded is committed first, in one transaction.
+    """The answers by key. Work that has succeeded is committed first, in one transaction.
 
-    answer: makes one of what was paid for, its arrays, and all that its account has spent.
+    answer: makes an answer from what was paid for, the arrays, and everything that the account has spent.
     LedgerError if the ledger cannot be written; then no result may leave.
     """
     good = [(paid, outcome.arrays) for paid, outcome in done if not outcome.problem]
@@ -242,7 +235,7 @@ def pay_and_answer(
     answer: Callable[[Paid[A], Mapping[str, Any], tuple[Entry, ...]], Answer],
     inputs: str = "",
 ) -> Answer | Refusal:
-    """All three for one client. LedgerError: no result may leave."""
+    """Pay, work and settle for one client. LedgerError: no result may leave."""
     paid, refusals = pay(ledger, [accepted], lambda one: inputs)
     if refusals:
         return refusals[accepted.key]
@@ -250,10 +243,10 @@ def pay_and_answer(
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """What may be told about `error`: its text if fl_dp wrote it for strangers, else one fixed line.
+    """What others may learn of `error`: its text if fl_dp wrote it for strangers, else one fixed line.
 
     Another library's text may quote the data, and even its class may depend on them. A DataError and a
-    LedgerError name files, and file names may contain patients' names. All that stays in the client's log.
+    LedgerError name files, and file names may contain patients' names. These stay in the client's log.
     """
     if isinstance(error, RoundTakenError):  # not "declined", because a declined round costs nothing
         return Refusal("failed", one_line(str(error)))
@@ -268,7 +261,7 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
-    """A refusal for each key, where `error` ended all. Only the clients' own log gets the error itself."""
+    """A refusal for each key, after one `error` ended all. The error goes only to the clients' own log."""
     if isinstance(error, DeclinedError):
         logger.warning("declined: %s", error)
     else:
@@ -277,7 +270,7 @@ def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
 
 
 def warn_of_refusals(refusals: Mapping[str, Refusal]) -> None:
-    """Warn in the clients' own log, once for all that refuse for the same reason."""
+    """Warn in the clients' own log, once for each reason."""
     for (status, reason), count in Counter((one.status, one.reason) for one in refusals.values()).items():
         logger.warning("%s%s: %s", status, f" by {count} clients" if count > 1 else "", reason)
 

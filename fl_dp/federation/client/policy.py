@@ -1,6 +1,7 @@
-"""What a client refuses, whatever the server asks. The limits come from its own settings alone."""
+"""What a client refuses, whatever the server asks. Its own settings alone set the limits."""
 
 import math
+from collections.abc import Collection
 
 from fl_dp.choices import LOCAL_ALGORITHMS
 from fl_dp.config.client import ClientConfig
@@ -25,12 +26,12 @@ from fl_dp.training.optimizers import settings_of
 MAX_STEPS = 1_000_000  # of one round; more are a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
 
-# Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise rounds to zero
-# while a clipped gradient need not, and near 1e38 a sum overflows, which noise cannot hide.
+# Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise may round to zero
+# where a clipped gradient does not. Near 1e38 a sum overflows, which noise cannot hide.
 LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
 _OF_TASK = (
-    ". Usually the server's data are of another form: give both sides the same schema (the server's data and "
-    "schema, too), task file and features"
+    ". The usual cause is that the server's data have another form: give both sides the same schema, task "
+    "file and features"
 )
 
 
@@ -111,12 +112,9 @@ def _check_way(plan: RoundPlan) -> None:
     """Check optimizer and local algorithm against closed lists. They see only noised gradients and
     received weights.
     """
-    for what, asked, known in (
-        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
-        ("local algorithm", plan.local_algorithm, LOCAL_ALGORITHMS.built_in()),
-    ):
-        _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
-    _require(0 <= plan.pull <= MOST_PULL, f"asks for pull {plan.pull:g}, expected 0 to {MOST_PULL:g}")
+    _require_one_of("optimizer state", plan.optimizer_state, OPTIMIZER_STATES)
+    _require_one_of("local algorithm", plan.local_algorithm, LOCAL_ALGORITHMS.built_in())
+    _require_in("pull", plan.pull, 0.0, MOST_PULL)
     if plan.optimizer == "sgd" and not plan.optimizer_settings:
         return  # our own
     try:
@@ -134,35 +132,23 @@ def _short(name: str) -> str:
 
 
 def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
-    _require(
-        plan.arithmetic in ARITHMETICS,
-        f"asks for arithmetic {plan.arithmetic[:MAX_RUN_NAME]!r}, expected {' or '.join(ARITHMETICS)}",
-    )
+    _require_one_of("arithmetic", plan.arithmetic, ARITHMETICS)
     _require(
         plan.arithmetic == PROVEN or config.arithmetic != PROVEN,
-        f"asks for arithmetic {plan.arithmetic!r}, this client's operator takes part in {PROVEN!r} alone",
+        f"asks for arithmetic {plan.arithmetic!r}, this client's operator accepts only {PROVEN!r}",
     )
     _require(
         plan.arithmetic != PROVEN or not config.features,
-        f"asks for arithmetic {PROVEN!r}, this client's records are brought to features, many at a time",
+        f"asks for arithmetic {PROVEN!r}, but this client computes the features of many records at a time",
     )
     noise = plan.noise_multiplier
-    _require(
-        LEAST_NOISE <= noise <= MOST_NOISE,
-        f"asks for noise multiplier {noise:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
-    )
+    _require_in("noise multiplier", noise, LEAST_NOISE, MOST_NOISE)
     _require(
         noise >= config.min_noise_multiplier,
         f"asks for noise multiplier {noise:g}, this client's least is {config.min_noise_multiplier:g}",
     )
-    _require(
-        plan.clipping in CLIPPINGS,
-        f"asks for clipping {_short(plan.clipping)}, expected {' or '.join(CLIPPINGS)}",
-    )
-    _require(
-        LEAST_GRAD_NORM <= plan.max_grad_norm <= MOST_GRAD_NORM,
-        f"asks for clipping bound {plan.max_grad_norm:g}, expected {LEAST_GRAD_NORM:g} to {MOST_GRAD_NORM:g}",
-    )
+    _require_one_of("clipping", plan.clipping, CLIPPINGS)
+    _require_in("clipping bound", plan.max_grad_norm, LEAST_GRAD_NORM, MOST_GRAD_NORM)
     _require(
         plan.max_grad_norm <= config.max_grad_norm,
         f"asks for clipping bound {plan.max_grad_norm:g}, this client's largest is {config.max_grad_norm:g}",
@@ -182,8 +168,8 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
 
 
 def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
-    """Allow one step only: by later steps a member could undo the noise of its first one, on which the others
-    rely (docs/secure-aggregation.md).
+    """Only one step is allowed. By later steps a member could undo the noise of its first step, on which the
+    others rely (docs/secure-aggregation.md).
     """
     _require(plan.private, "asks for a secure sum without protection")
     _require(plan.steps == 1, f"asks for {counted(plan.steps, 'step')} into a secure sum, which takes one")
@@ -197,8 +183,8 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     _require(
         config.allow_secure_sum > 0,
-        "asks for a part of a sum whose noise others share, which this client's operator has not allowed "
-        "(allow-secure-sum in its own settings)",
+        "asks for a step into a secure sum, with only a share of its noise, which this client's operator has "
+        "not allowed (allow-secure-sum in its own settings)",
     )
     _require(
         1 <= plan.shares <= MOST_MEMBERS, f"asks for a share in {plan.shares}, expected 1 to {MOST_MEMBERS}"
@@ -213,6 +199,14 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
         alone >= LEAST_NOISE,
         f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
     )
+
+
+def _require_in(what: str, asked: float, least: float, most: float) -> None:
+    _require(least <= asked <= most, f"asks for {what} {asked:g}, expected {least:g} to {most:g}")
+
+
+def _require_one_of(what: str, asked: str, known: Collection[str]) -> None:
+    _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
 
 
 def _require(condition: bool, reason: str) -> None:

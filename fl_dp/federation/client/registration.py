@@ -36,19 +36,24 @@ def registration_of(data: Examples, config: ClientConfig) -> DataDeclaration:
     declared = auto_size(units, config) if config.public_size == AUTO else int(config.public_size)
     if units > declared:
         raise DataError(
-            f"public-size = {declared}: the data have {units} {config.unit_name}s, and the promise holds for "
+            f"public-size = {declared}: the data have {units} {config.unit_name}s. The guarantee holds for "
             f"at most as many as are declared. Declare at least {units}, better a round number above."
         )
+    return _declaration(dataset_name(config), data, declared, config)
+
+
+def _declaration(name: str, data: Examples | None, declared: int, config: ClientConfig) -> DataDeclaration:
+    """data: None if there are none; the fingerprint is then that of the name."""
     return DataDeclaration(
-        dataset_name(config),
-        data.fingerprint(),
+        name,
+        data.fingerprint() if data is not None else hashlib.sha256(name.encode()).hexdigest(),
         declared,
         source=records_name(config),
         cut=registered_cut(config),
-        digests=data.record_digests,
+        digests=data.record_digests if data is not None else None,
         unit=config.unit_name,
-        person_digests=_person_digests(data),
-        file_digests=data.read.digests if data.read else None,
+        person_digests=_person_digests(data) if data is not None else None,
+        file_digests=data.read.digests if data is not None and data.read else None,
     )
 
 
@@ -60,10 +65,10 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
     | a client's own | one unit more, rounded up to a number of three binary digits |
     | a part of a common data set, as in trials on one machine | the exact number |
     | a public benchmark set | the exact number, which everybody knows |
-    | what a secret split (test) has left of any | as a client's own |
+    | the rest of any of these after a secret split (test) | as a client's own |
 
-    Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... So a neighbour with one
-    unit more fits the same number, nearly all declare the same one, and it is at most a quarter too large.
+    Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... Data with one unit more
+    still fit the number, and nearly always declare the same one. It is at most a quarter too large.
     """
     if not config.test_share and (cut_of(config) or is_public(config)):
         return units
@@ -98,7 +103,7 @@ def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> Non
 
 
 def _person_digests(data: Examples) -> Digests | None:
-    """Digests of the persons' ids or, if units are records, of the groups' names, which may be such ids."""
+    """Digests of the persons' ids. If units are records: of the groups' names, which may be such ids."""
     if isinstance(data, PersonData):
         return data.person_digests
     groups = data.groups
@@ -107,10 +112,9 @@ def _person_digests(data: Examples) -> Digests | None:
 
 def dataset_name(config: ClientConfig) -> str:
     """The name of the client's data in its ledger: `digits`, or `digits, part 0/2 (iid, seed 0)`."""
-    settings = PartitionSettings.of(config)
-    if config.by_client or is_whole(settings):
-        return records_name(config)
-    return f"{records_name(config)}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
+    rule = _rule(config)
+    part = f", part {config.partition_id}/{config.num_partitions} ({rule})" if rule else ""
+    return f"{records_name(config)}{part}"
 
 
 def account_digest(config: ClientConfig) -> str:
@@ -123,16 +127,16 @@ def records_name(config: ClientConfig) -> str:
     """The name of all records from which the client's are taken: the given name, else that of the source, or
     of the task that reads them itself. If each client has its own file, it includes the client's name.
     """
-    name = _name_of_all(config)
+    name = config.data_name or _kind_of_all(config)
     if not config.by_client:
         return name
     return name.replace(CLIENT, config.client) if CLIENT in name else f"{name}, client {config.client}"
 
 
 def public_name(config: ClientConfig) -> str:
-    """The name of the data for others: the one that the operator gave them, else their kind.
+    """The name of the data that others see: the operator's name for them, else their kind.
 
-    A file's path may reveal more than its owner knows; it stays here.
+    Never a file's path, which may reveal more than its owner knows.
     """
     if config.data_name:
         return config.data_name.replace(CLIENT, config.client)
@@ -140,12 +144,8 @@ def public_name(config: ClientConfig) -> str:
 
 
 def public_kind(config: ClientConfig) -> str:
-    """The kind of data, whatever name their operator gave them."""
+    """The kind of the data, whatever their operator calls them."""
     return _kind_of_all(config).replace(config.data, config.data.partition(":")[0])
-
-
-def _name_of_all(config: ClientConfig) -> str:
-    return config.data_name or _kind_of_all(config)
 
 
 def _kind_of_all(config: ClientConfig) -> str:
@@ -162,9 +162,14 @@ def task_identity(config: TaskSettings) -> str:
 
 def cut_of(config: ClientConfig | RunConfig) -> str:
     """All that decides which record is in which part; empty if there is one part."""
+    rule = _rule(config)
+    return f"{PartitionSettings.of(config).number} parts ({rule})" if rule else ""
+
+
+def _rule(config: ClientConfig | RunConfig) -> str:
+    """The rule by which data are cut into parts; empty if they are one part."""
     settings = PartitionSettings.of(config)
-    whole = config.by_client or is_whole(settings)
-    return "" if whole else f"{settings.number} parts ({rule_of(settings)})"
+    return "" if config.by_client or is_whole(settings) else rule_of(settings)
 
 
 def registered_cut(config: ClientConfig) -> str:
@@ -174,40 +179,29 @@ def registered_cut(config: ClientConfig) -> str:
 
 
 def held_out_registration(held_out: HeldOut, config: ClientConfig) -> DataDeclaration:
-    """The declaration of the client's test records, an account of their own: another part of the same data.
+    """The declaration of the client's test records, which have an account of their own.
 
-    With a share no unit is in both accounts. With test = own one may be, by its operator's choice of data;
-    then it pays in both (docs/site-metrics.md).
+    If test is a share, no unit is in both accounts. With test = own a unit may be in both, if its operator
+    chose such data; then it pays in both (docs/site-metrics.md).
     DataError if there are more units than the settings declare.
     """
-    name, records = dataset_name(config) + TEST_RECORDS, held_out.records
     declared = _test_size(held_out.units, config)
     if held_out.units > declared:
         raise DataError(
-            f"test = {config.test}: {held_out.units} {config.unit_name}s are for testing, and {declared} at "
-            f"most by public-size = {config.public_size}. Declare more (public-size)."
+            f"test = {config.test}: there are {held_out.units} {config.unit_name}s for testing; public-size "
+            f"= {config.public_size} allows {declared} at most. Declare more (public-size)."
         )
-    return DataDeclaration(
-        name,
-        records.fingerprint() if records is not None else hashlib.sha256(name.encode()).hexdigest(),
-        declared,
-        source=records_name(config),
-        cut=registered_cut(config),
-        digests=records.record_digests if records is not None else None,
-        unit=config.unit_name,
-        person_digests=_person_digests(records) if records is not None else None,
-        file_digests=records.read.digests if records is not None and records.read else None,
-    )
+    return _declaration(dataset_name(config) + TEST_RECORDS, held_out.records, declared, config)
 
 
 def _test_size(units: int, config: ClientConfig) -> int:
     """The declared number of test units, from `public-size` if it is a number and the share is known.
 
-    A share s of N units leaves about n = N (1 - s), and m of them are for testing: about n s / (1 - s), and
-    more than five deviations above that with a probability below 1e-6, whichever of both is known.
+    A share s of N units leaves about n = N (1 - s) for training. The number m for testing is about
+    n s / (1 - s). It is more than five deviations above that with a probability below 1e-6.
     """
     if config.public_size == AUTO or not config.test_share:
-        return max(1, auto_size(units, config))  # also of none
+        return max(1, auto_size(units, config))  # also if there are none
     left = 1 - config.test_share
     units_in_all = int(config.public_size) / left
     spread = math.sqrt(units_in_all * config.test_share * left) / left

@@ -1,4 +1,4 @@
-"""The client's side of a round: its data are registered, the round is accepted, then `payment.py` follows.
+"""The client's side of a round: it registers its data and accepts the round; then `payment.py` follows.
 
 `ClientRounds` takes lists of clients that share one ledger, and `play` the training of one as an argument. A
 real client is a list of one; a simulation is a list of many, trained by other processes; an audit is a list
@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
@@ -104,16 +105,16 @@ class ClientRounds:
     def known(self, settings: ClientConfig) -> Client | None:
         """The client as the ledger knows it; None if its data are not in the ledger. Reads no data."""
         name = dataset_name(settings)
-        for account in self.ledger.accounts():
-            if account.dataset == name and account.retired is None:
-                size = account.public_size
-                return Client(name, size, account.fingerprint, budget_of(settings, size), settings)
+        for account in self._accounts(name):
+            size = account.public_size
+            return Client(name, size, account.fingerprint, budget_of(settings, size), settings)
         return None
 
     def took_part(self, dataset: str, run: str) -> bool:
-        """Whether the data have paid for any round of the run."""
-        accounts = [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
-        return any(paid.run == run for one in accounts for paid in one.rounds)
+        return any(paid.run == run for one in self._accounts(dataset) for paid in one.rounds)
+
+    def _accounts(self, dataset: str) -> list[Account]:
+        return [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, with the ledger's present entries."""
@@ -134,16 +135,21 @@ class ClientRounds:
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
-        # Many clients get the same content, which is read once; kept here, so that no other gets its id.
+        # Many clients get the same content, which is read once. It is kept, so that its id stays its own.
         read: dict[int, tuple[RecordDict, RoundPlan | FlDpError]] = {}
         for key, client, content in asked:
             if id(content) not in read:
                 read[id(content)] = content, _read(content)
             try:
-                accepted.append(_accept(key, client, read[id(content)][1]))
+                if isinstance(plan := read[id(content)][1], FlDpError):
+                    raise plan
+                check_plan(plan, client.settings, client.public_size, client.task)
+                accepted.append(AcceptedRound(key, client, plan))
             except FlDpError as error:
                 refusals[key] = refusal_of(error)
-        _warn_of_unprotected(accepted)
+        unprotected = {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
+        for run, server_round in sorted(unprotected):  # before anything is trained
+            logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)
         warn_of_refusals(refusals)
         return accepted, refusals
 
@@ -155,7 +161,7 @@ class ClientRounds:
 
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
-    """The weights in a round's message; DeclinedError unless they fit the model and MOST_WEIGHT."""
+    """The weights in a round's message; DeclinedError unless they fit the model, within MOST_WEIGHT."""
     try:
         weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
@@ -163,14 +169,12 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
     if (name := beyond_use(weights)) is not None:
         raise DeclinedError(
             f"the weights received for model {model}: array {name!r} holds values beyond {MOST_WEIGHT:g}, "
-            "from which nothing can be learnt."
+            "which are too large to learn from."
         )
     return weights
 
 
 class Training(Protocol):
-    """How one client is trained."""
-
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Check, before it is paid for, that the round can be trained; FlDpError says why not."""
         ...
@@ -208,18 +212,3 @@ def _read(content: RecordDict) -> RoundPlan | FlDpError:
         return plan_from_content(content)[0]
     except FlDpError as error:
         return error
-
-
-def _accept(key: str, client: Client, plan: RoundPlan | FlDpError) -> AcceptedRound:
-    if isinstance(plan, FlDpError):
-        raise plan
-    check_plan(plan, client.settings, client.public_size, client.task)
-    return AcceptedRound(key, client, plan)
-
-
-def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
-    """Warn for each run and round in the clients' own log, before anything is trained."""
-    for run, server_round in sorted(
-        {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
-    ):
-        logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)

@@ -1,13 +1,14 @@
 """A client's part in a secure sum: answers each stage's message by the client's own settings.
 
-    advertise   if plan and numbers of the sum are within the client's policy: fresh keys
-    share       if all members are in the client's own kit: key shares, and a signature
-    mask        if all have signed the same, and its key shares can be read: pays, trains one step, masks
-    confirm     if enough members are in the sum: a signature, once
-    open        if enough have signed the same: key shares, once
+    stage       condition                                                      answer
+    advertise   plan and numbers of the sum are within the client's policy     fresh keys
+    share       all members are in the client's own kit                        key shares, and a signature
+    mask        all have signed the same; its key shares can be read           pays, trains one step, masks
+    confirm     enough members are in the sum                                  a signature, once
+    open        enough have signed the same                                    key shares, once
 
-Nothing is paid for before the third stage. The state between stages goes back to the client's own loop,
-beside the answer, and never to the disk: a client that ends has dropped out.
+Nothing is paid for before the third stage. Between stages the state goes to the client's own loop, beside the
+answer, and never to the disk: a client that ends has dropped out.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.client.own_training import MaskedTraining
-from fl_dp.federation.client.payment import AcceptedRound, Client
+from fl_dp.federation.client.payment import AcceptedRound
 from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
@@ -43,8 +44,8 @@ Answer = tuple[RecordDict, Participant | None]
 def take_part(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> RecordDict:
     """The answer to a stage's message, and beside it the state for the next stage (`wire.take_kept`).
 
-    kept: the state from the stage before. Any exception here ends the attempt for this client: no state is
-    kept then.
+    kept: the state from the previous stage. After an exception no state is kept, so the attempt has ended for
+    this client.
     """
     stage = wire.stage_of(message.content)
     answer, participant = _STAGES[stage](message, config, identity, kept)
@@ -54,7 +55,6 @@ def take_part(message: Message, config: ClientConfig, identity: Identity, kept: 
 
 
 def limits_of(config: ClientConfig) -> Limits:
-    """The limits in the client's own settings."""
     return Limits(
         least_clients=config.allow_secure_sum,
         least_colluders=config.secure_least_colluders,
@@ -73,7 +73,7 @@ def _accept(plan: RoundPlan, config: ClientConfig, head: Head) -> None:
     note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
-        client = rounds.known(config) or _registered(rounds, config)
+        client = rounds.known(config) or rounds.register([(config, records.load_part(config))])[0]
         check_plan(plan, config, client.public_size, task_identity(config))
         _check_head(head, plan)
         check_head(head, limits_of(config))
@@ -95,7 +95,7 @@ def _mask(message: Message, config: ClientConfig, identity: Identity, kept: byte
     participant, lost = Participant.from_bytes(kept, identity.key), LostRounds.of(config)
     participant.accept(Inbox.from_fields(wire.said(message.content)))
     if common_plan(plan_only(message.content)) != participant.head.plan:
-        raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
+        raise DeclinedError("the round's plan is not the one that the members of its secure sum signed.")
     lost.check()
     answer = trained_round(message, config, partial(MaskedTraining, participant=participant, lost=lost))
     return answer, None if REFUSAL in answer else participant
@@ -123,13 +123,8 @@ _STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] =
 }
 
 
-def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
-    (client,) = rounds.register([(config, records.load_part(config))])
-    return client
-
-
 def _check_head(head: Head, plan: RoundPlan) -> None:
-    """DeclinedError unless head and plan agree, in all that can be checked without the model."""
+    """DeclinedError unless head and plan agree in everything that can be checked without the model."""
     for what, found, asked in (
         ("run", head.run, plan.run),
         ("round", head.server_round, plan.server_round),

@@ -27,8 +27,8 @@ MOST_OF_A_RUN = 100  # statements of one ledger: clients of a machine share it, 
 def make_statement(ledger: Ledger, clients: Sequence[Client], run: str, weights: str) -> Statement:
     """The statement about the clients' data, from the ledger at one moment.
 
-    The salt is saved beside the ledger before the statement is returned, because without it nobody could ever
-    show which ledger it was. LedgerError if it cannot be written.
+    The salt is saved beside the ledger before the statement is returned: without it nobody could ever show
+    which ledger the statement was made from. LedgerError if it cannot be written.
     """
     _check_room(ledger.path, run)
     head, held = _at_one_moment(ledger, [client.dataset for client in clients], run)
@@ -50,9 +50,9 @@ def make_statement(ledger: Ledger, clients: Sequence[Client], run: str, weights:
 
 
 def _at_one_moment(ledger: Ledger, datasets: Sequence[str], run: str) -> tuple[str, list[_Held]]:
-    """The ledger's head, and for each account all that was spent, its part in other runs, and its arithmetic.
+    """The ledger's head; for each account what it has spent in total, and in other runs, and its arithmetic.
 
-    Other processes may pay meanwhile, so it reads again until nothing was added in between.
+    Other processes may pay meanwhile, so it reads again until the head has not changed.
     """
     while True:
         head = ledger.head()
@@ -92,11 +92,11 @@ def _account(
 
 
 def _check_room(ledger: Path, run: str) -> None:
-    """LedgerError after MOST_OF_A_RUN statements for a run: only a server that fills the disk wants more."""
+    """LedgerError after MOST_OF_A_RUN statements for a run: a server could ask for more to fill the disk."""
     file = openings_file(ledger)
     said = file.read_text(encoding="utf-8").count(f'"run": {json.dumps(run)}') if file.is_file() else 0
     if said >= MOST_OF_A_RUN:
-        raise LedgerError(f"{file}: {said} statements were made of run {run}; no more are.")
+        raise LedgerError(f"{file}: {said} statements were made for run {run}; no more are made.")
 
 
 def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) -> None:

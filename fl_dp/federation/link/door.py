@@ -1,4 +1,4 @@
-"""All that a server's port answers: eight requests of Flower's Fleet API, from sites of the roster.
+"""Everything that a server's port answers: eight requests of Flower's Fleet API, from sites of the roster.
 
 Each request is signed by its site, for one use. The nodes, runs and messages in it are checked against the
 signer before Flower's handler sees it. A sender that is not in the roster gets the same answer to everything.
@@ -91,7 +91,7 @@ class Door:
         self._logged: dict[str, tuple[float, int]] = {}
 
     def end(self, seconds: float) -> None:
-        """Tell the sites that are there that the run is over; wait at most `seconds` until all know it."""
+        """Tell the sites that the run is over; wait at most `seconds` until all that are there know it."""
         here = {node: site for node in self.hub.here() if (site := self.hub.site_of(node)) is not None}
         self._over = True
         self.hub.ring(set(here))
@@ -134,17 +134,11 @@ class Door:
             self._check.take(site.key, headers[NONCE])
             if signed := scope.get("state", {}).get("signed"):
                 signed(site.key)
-            return await self._handled(site, route, content)
-        finally:
-            self._under_way[site.key] -= 1
-
-    async def _handled(self, site: Site, route: _Route, body: bytes) -> Proto:
-        request = route.request()
-        try:
-            request.ParseFromString(body)
+            return await route.handle(self, site, route.request.FromString(content))
         except DecodeError:
             raise RequestRefusedError(400, "not the message that belongs here") from None
-        return await route.handle(self, site, request)
+        finally:
+            self._under_way[site.key] -= 1
 
     def _site(self, method: str, path: str, headers: Mapping[str, str]) -> Site:
         """The site that signed the request; RequestRefusedError unless its key is in the roster."""
@@ -156,18 +150,18 @@ class Door:
         if site is None:
             raise RequestRefusedError(401, "not a site of this federation")
         if self.hub.roster.is_over():
-            raise RequestRefusedError(
-                403, "the server's roster has ended; ask whoever provisions for a new one"
-            )
+            raise RequestRefusedError(403, "the server's roster has ended; ask the authority for a new one")
         return site
 
-    def own_node(self, site: Site, node: int) -> int:
-        """The node, noted as heard; RequestRefusedError unless it is the site's."""
+    def own_node(self, site: Site, node: int, run_id: int | None = None) -> int:
+        """The node, noted as heard; RequestRefusedError unless it is the site's, and `run_id` the run's."""
         if node == 0 or self.hub.node_of(site) != node:
             raise RequestRefusedError(
                 409, "not joined: the site has joined again since, or was silent too long"
             )
         self.hub.is_heard(node)
+        if run_id not in (None, self.hub.run_id):
+            raise RequestRefusedError(400, "another run")
         return node
 
     def log(self, site: Site, words: str) -> None:
@@ -178,10 +172,6 @@ class Door:
             return
         self._logged[site.key] = time.monotonic(), 0
         logger.info("site %s %s%s", site.name, words, f" ({untold} lines left out)" if untold else "")
-
-    def in_run(self, run_id: int) -> None:
-        if run_id != self.hub.run_id:
-            raise RequestRefusedError(400, "another run")
 
 
 async def _activate(door: Door, site: Site, request: ActivateNodeRequest) -> Proto:
@@ -211,17 +201,14 @@ async def _pull(door: Door, site: Site, request: PullMessagesRequest) -> Proto:
     if bell is None:
         raise RequestRefusedError(409, "not joined")
     bell.clear()
-    found = await _by_flower(
-        fleet_handlers.pull_messages, request, door.hub.state, door.hub.state.object_store
-    )
+    pull = fleet_handlers.pull_messages, request, door.hub.state, door.hub.state.object_store
+    found = await _by_flower(*pull)
     if not found.messages_list:
         try:
             await asyncio.wait_for(bell.wait(), LONG_POLL)
         except TimeoutError:
             return PullMessagesResponse()
-        found = await _by_flower(
-            fleet_handlers.pull_messages, request, door.hub.state, door.hub.state.object_store
-        )
+        found = await _by_flower(*pull)
     for tree in found.message_object_trees:
         door.hub.let_read(node, tree)
     return found
@@ -229,11 +216,11 @@ async def _pull(door: Door, site: Site, request: PullMessagesRequest) -> Proto:
 
 async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
     """Accept a reply, only to a message that was sent to this node."""
-    node = door.own_node(site, request.node.node_id)
+    door.own_node(site, request.node.node_id)
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
         raise RequestRefusedError(400, "expected one reply")
     said = request.messages_list[0].metadata
-    door.in_run(said.run_id)
+    node = door.own_node(site, request.node.node_id, said.run_id)
     asked = asked_of(door.hub.state, said.reply_to_message_id)
     if asked is None or asked.metadata.dst_node_id != node:
         raise RequestRefusedError(404, "nobody waits for this reply any more")
@@ -247,11 +234,9 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
     }
     wrong = [name for name, value in answered.items() if getattr(said, name) != value]
     if wrong or request.messages_list[0].HasField("error"):
-        raise RequestRefusedError(
-            400, f"a reply with another {', '.join(wrong) or 'content'} than it can have"
-        )
+        raise RequestRefusedError(400, f"a reply with a wrong {', '.join(wrong) or 'content'}")
     if said.message_id != request.message_object_trees[0].object_id:
-        raise RequestRefusedError(400, "a reply with objects that are not its own")
+        raise RequestRefusedError(400, "a reply with objects of another message")
     wanted = object_ids(request.message_object_trees[0], door.hub.room(said.reply_to_message_id).parts)
     if wanted is None:
         raise RequestRefusedError(413, "a reply of too many objects")
@@ -262,16 +247,14 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
 
 
 async def _push_object(door: Door, site: Site, request: PushObjectRequest) -> Proto:
-    node = door.own_node(site, request.node.node_id)
-    door.in_run(request.run_id)
+    node = door.own_node(site, request.node.node_id, request.run_id)
     if not door.hub.store(request.session_id, node, request.object_id, request.object_content):
         raise RequestRefusedError(400, "not an object of this site's reply, or too large for one")
     return PushObjectResponse(stored=True)
 
 
 async def _pull_object(door: Door, site: Site, request: PullObjectRequest) -> Proto:
-    node = door.own_node(site, request.node.node_id)
-    door.in_run(request.run_id)
+    node = door.own_node(site, request.node.node_id, request.run_id)
     if not door.hub.may_read(node, request.object_id):
         raise RequestRefusedError(404, "not an object of this site's message")
     response: PullObjectResponse = await _by_flower(fleet_handlers.pull_object, request, door.hub.state)
@@ -279,12 +262,10 @@ async def _pull_object(door: Door, site: Site, request: PullObjectRequest) -> Pr
 
 
 async def _confirm(door: Door, site: Site, request: ConfirmMessageReceivedRequest) -> Proto:
-    node = door.own_node(site, request.node.node_id)
-    door.in_run(request.run_id)
+    node = door.own_node(site, request.node.node_id, request.run_id)
     if not door.hub.may_read(node, request.message_object_id):
         raise RequestRefusedError(404, "not this site's message")
-    door.hub.forget_read(node)
-    door.hub.confirm(request.message_object_id)
+    door.hub.confirm(node, request.message_object_id)
     return ConfirmMessageReceivedResponse()
 
 
@@ -328,7 +309,7 @@ class _Body:
             try:
                 event = await asyncio.wait_for(self._receive(), BODY_SECONDS)
             except TimeoutError:
-                raise RequestRefusedError(408, "its body has stopped coming") from None
+                raise RequestRefusedError(408, "no more of its body came") from None
             if event["type"] != "http.request":
                 raise RequestRefusedError(400, "it was cut off")
             parts.append(event.get("body", b""))

@@ -1,6 +1,6 @@
-"""Flower's state of one run in this process, and the site behind each of its nodes.
+"""Flower's state of one run, in this process, and the site behind each node.
 
-Flower's SuperLink keeps the same state but lets anybody who reaches its port change it. Here only the door,
+Flower's SuperLink keeps the same state, but anybody who reaches its port can change it. Here only the door,
 for sites, and the grid, for the server's own strategy, use it.
 """
 
@@ -31,10 +31,10 @@ FOR_EVER = 1e9  # seconds; the hub decides who is there, so that for Flower no s
 
 
 class SteadyLinkState(InMemoryLinkState):
-    """Flower's state of a run, in which a message expires when its ttl has passed by the monotonic clock.
+    """Flower's state of a run, but a message expires when its ttl has passed by the monotonic clock.
 
-    Flower asks the wall clock. If that is set forward by more than a message's ttl, or by more than a site's
-    allowed silence, Flower drops messages that sites are answering and paying for.
+    Flower uses the wall clock. If it is set forward by more than a message's ttl, or by more than a site may
+    be silent, Flower drops messages that sites are answering and paying for.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,10 @@ class SteadyLinkState(InMemoryLinkState):
         return until is None or until <= time.monotonic()
 
     def overdue(self) -> list[str]:
-        """The messages that have expired and are not forgotten yet."""
         return [one for one in list(self._until) if self.is_over(one)]
 
     def _check_stored_messages(self, message_ids: set[str], run_id: int | None = None) -> None:
-        """Replaces Flower's check by the wall clock, which it makes before it hands a message out."""
+        """Replaces Flower's check by the wall clock, before it hands a message out."""
         self.delete_messages({one for one in message_ids if self.is_over(one)})
 
 
@@ -71,7 +70,7 @@ def _check_version(found: str) -> None:
     """ConfigError for another version of Flower, which may not call what is overridden here."""
     if found not in CHECKED:
         raise ConfigError(
-            f"Flower {found}: this fl_dp was checked with {', '.join(CHECKED)} alone; install that: "
+            f"Flower {found}: this fl_dp was checked only with {', '.join(CHECKED)}; install that: "
             f"pip install flwr=={CHECKED[-1]}."
         )
 
@@ -110,9 +109,12 @@ class Hub:
 
     def site_of(self, node: int) -> Site | None:
         """The site behind the node; None if the node is gone."""
-        with self._lock:
-            presence = self._here.get(node)
+        presence = self._presence(node)
         return None if presence is None else presence.site
+
+    def _presence(self, node: int) -> _Presence | None:
+        with self._lock:
+            return self._here.get(node)
 
     def node_of(self, site: Site) -> int | None:
         """The site's node; None before it has joined."""
@@ -161,20 +163,16 @@ class Hub:
 
     def is_here(self, node: int) -> bool:
         """Whether the node's site has sent a request within the last SILENCE seconds."""
-        with self._lock:
-            presence = self._here.get(node)
+        presence = self._presence(node)
         return presence is not None and time.monotonic() - presence.heard < SILENCE
 
     def is_heard(self, node: int) -> None:
-        """Note that the node's site has just sent a request."""
-        with self._lock:
-            if node in self._here:
-                self._here[node].heard = time.monotonic()
+        if presence := self._presence(node):
+            presence.heard = time.monotonic()
 
     def bell(self, node: int) -> asyncio.Event | None:
         """An event that is set when there is a message for the node; None if the node is gone."""
-        with self._lock:
-            presence = self._here.get(node)
+        presence = self._presence(node)
         return None if presence is None else presence.bell
 
     def ring(self, nodes: set[int]) -> None:
@@ -186,7 +184,6 @@ class Hub:
                 self.loop.call_soon_threadsafe(bell.set)
 
     def let_read(self, node: int, tree: ObjectTree) -> None:
-        """Let the node fetch the objects of a message to it."""
         with self._lock:
             if node in self._here:
                 self._here[node].readable |= {part.object_id for part in iterate_object_tree(tree)}
@@ -194,12 +191,6 @@ class Hub:
     def may_read(self, node: int, object_id: str) -> bool:
         with self._lock:
             return node in self._here and object_id in self._here[node].readable
-
-    def forget_read(self, node: int) -> None:
-        """Forget what the node may fetch: it has all of it."""
-        with self._lock:
-            if node in self._here:
-                self._here[node].readable.clear()
 
     def expect(self, message_id: str, room: Room) -> None:
         """Allow a reply to the message that takes no more than `room`."""
@@ -246,8 +237,10 @@ class Hub:
             self.state.forget(message_id)
             self.state.object_store.delete(message_id)
 
-    def confirm(self, message_id: str) -> None:
-        """Discard the message's objects: its site has fetched all of them."""
+    def confirm(self, node: int, message_id: str) -> None:
+        """Discard the message's objects: the node has fetched all of them."""
+        if presence := self._presence(node):
+            presence.readable.clear()
         with self.storing:
             self.state.object_store.delete(message_id)
 

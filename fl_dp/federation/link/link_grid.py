@@ -50,7 +50,6 @@ class LinkGrid(BaseGrid):
         return self._hub.site_of(node)
 
     def get_node_ids(self) -> Iterable[int]:
-        """The nodes whose sites are there now."""
         self._on_wait()
         return self._hub.here()
 
@@ -110,19 +109,21 @@ class LinkGrid(BaseGrid):
         known = self._asked.get(message_id)
         if known is None:  # it was given up
             kind = MessageType.QUERY  # it may have been another; Flower takes no message without one
-            return _failed(Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, kind), _TOO_LATE)
+            unknown = Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, kind)
+            return make_message(unknown, error=_TOO_LATE)
         asked, site = known
         answer = self._hub.answered(message_id) or self._error(asked, site)
         if answer is None:
             return None
         self.give_up([message_id])
         if isinstance(answer, Error):
-            return _failed(_reply_metadata(asked), answer)
+            return make_message(_reply_metadata(asked), error=answer)
         try:
             return make_message(_reply_metadata(asked), content=self._content(asked, site, answer))
         except FederationError as wrong:
             logger.warning("client %s: %s", site.name, wrong)
-            return _failed(_reply_metadata(asked), Error(ErrorCode.MESSAGE_UNAVAILABLE, str(wrong)))
+            error = Error(ErrorCode.MESSAGE_UNAVAILABLE, str(wrong))
+            return make_message(_reply_metadata(asked), error=error)
 
     def _error(self, asked: Metadata, site: Site) -> Error | None:
         """Why no answer will come; None if it still may."""
@@ -133,8 +134,7 @@ class LinkGrid(BaseGrid):
         return None
 
     def _content(self, asked: Metadata, site: Site, upload: Upload) -> RecordDict:
-        """The content of the site's reply; FederationError unless it is complete, its own, and to this
-        message."""
+        """The reply's content; FederationError unless it is complete, the site's own, and to this message."""
         try:
             whole = upload.whole()
         except Exception as error:
@@ -142,7 +142,7 @@ class LinkGrid(BaseGrid):
         said, known = whole.metadata, _reply_metadata(asked)
         same = ("run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "group_id", "message_type")
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():
-            raise FederationError("a reply that is another one inside")
+            raise FederationError("a reply whose content belongs to another message")
         bearing = self._bearing(asked, site, asked.message_id)
         with no_object_id_recompute():  # an array with many names is read once
             content = checked(whole.content, bearing, site.key)
@@ -150,12 +150,8 @@ class LinkGrid(BaseGrid):
         if asked.message_type == MessageType.QUERY and profile is not None:
             name = profile.get("client")
             if name != site.name:
-                raise FederationError(f"calls itself another client than its key's, {site.name}")
+                raise FederationError(f"gives another name than its key has in the roster, {site.name}")
         return content
-
-
-def _failed(metadata: Metadata, error: Error) -> Message:
-    return make_message(metadata, error=error)
 
 
 def _reply_metadata(known: Metadata) -> Metadata:

@@ -73,8 +73,8 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but connections are accepted here. uvicorn would count them only after the TLS handshake, and
-    wait a minute for each handshake.
+    """uvicorn, but this class accepts the connections. uvicorn would count them only after the TLS handshake,
+    and wait a minute for each handshake.
     """
 
     def __init__(self, config: uvicorn.Config, certificate: "_Certificate", places: Places) -> None:
@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
 
 
 async def _first_byte(made: socket.socket) -> None:
-    """Return when there is a byte to read. Most strangers send none, so TLS would be wasted on them."""
+    """Return when there is a byte to read. Most strangers send none, and cost no TLS then."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(made, readable.set)
@@ -157,7 +157,7 @@ async def _first_byte(made: socket.socket) -> None:
     finally:
         loop.remove_reader(made)
     if not made.recv(1, socket.MSG_PEEK):
-        raise ConnectionResetError("it is over before it has begun")
+        raise ConnectionResetError("it ended before it began")
 
 
 def _end(made: socket.socket) -> None:
@@ -255,9 +255,9 @@ class _Bounded(H11Protocol):
 
 
 def _room_for_connections() -> int:
-    """The most connections, by the limit of open files, which this raises to the hard limit.
+    """The most connections that the limit of open files allows; raises that limit to the hard limit.
 
-    Some descriptors are reserved; otherwise the run's results could not be written while strangers hold all.
+    Some descriptors are reserved. Otherwise strangers could hold all, and the run's results not be written.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

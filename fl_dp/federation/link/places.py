@@ -1,9 +1,9 @@
 """Limits the connections to the server's port, by source address, when they are accepted, before TLS.
 
-A connection is a stranger's until a site of the roster has signed a request in it. Sites never make room for
-strangers. Among strangers, a new connection replaces one drawn at random, so a site has a fair chance in each
-try even during a flood of idle connections. Addresses from which a site has signed before have their own
-places, which strangers at other addresses cannot take.
+A connection is a stranger's until a site of the roster has signed a request in it. No site's connection makes
+room for a stranger. Among strangers, a new connection replaces one drawn at random, so a site has a fair
+chance in each try even during a flood of idle connections. Addresses from which a site has signed before have
+their own places, which strangers at other addresses cannot take.
 """
 
 import ipaddress
@@ -153,7 +153,7 @@ class Places:
 
 
 def source_of(address: str) -> str:
-    """By what connections are counted: the IPv4 address, even if written as IPv6, or the IPv6 network."""
+    """What connections are counted by: the IPv4 address, even if written as IPv6, or the IPv6 network."""
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is None:

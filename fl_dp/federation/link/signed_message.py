@@ -1,10 +1,10 @@
 """Signed messages: requests to a site, signed by the server's key, and replies, signed by the site's.
 
-The signature is a record of its own in the message. It is valid for one federation, run, round, site and kind
+The signature is a separate record in the message. It is valid for one federation, run, round, site and kind
 of message, so nobody who relays a message can change it or send it elsewhere.
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Self
 
 from flwr.app import ConfigRecord, Metadata, RecordDict
@@ -18,7 +18,7 @@ _ASKED, _ANSWERED = "instruction", "reply"
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """What a signature covers besides the content. site: the public key of the site that is asked.
+    """What a signature covers besides the content, in this order. site: public key of the site that is asked.
 
     answers: the id of the message that is answered, a hash of all of it; empty in an instruction.
     """
@@ -34,28 +34,11 @@ class Bearing:
     @classmethod
     def of(cls, federation: str, metadata: Metadata, site: str, answers: str = "") -> Self:
         """For the message with that metadata, or for the answer to it; the same at both ends."""
-        return cls(
-            federation,
-            metadata.run_id,
-            metadata.message_type,
-            metadata.group_id,
-            site,
-            metadata.created_at,
-            answers,
-        )
+        kind, created = metadata.message_type, metadata.created_at
+        return cls(federation, metadata.run_id, kind, metadata.group_id, site, created, answers)
 
     def to_bytes(self, content: RecordDict) -> bytes:
-        parts = (
-            self.federation,
-            str(self.run),
-            self.message_type,
-            self.group,
-            self.site,
-            repr(self.created),
-            self.answers,
-            content.object_id,
-        )
-        return "\n".join(parts).encode()
+        return "\n".join(map(str, (*astuple(self), content.object_id))).encode()
 
     @property
     def purpose(self) -> str:
@@ -77,7 +60,7 @@ def checked(content: RecordDict, bearing: Bearing, public: str) -> RecordDict:
     if not isinstance(signature, bytes) or not is_signed(
         public, bearing.purpose, bearing.to_bytes(plain), signature
     ):
-        raise FederationError(f"the {bearing.purpose} lacks the signature of who is said to have sent it")
+        raise FederationError(f"the {bearing.purpose} lacks the signature of its alleged sender")
     return plain
 
 

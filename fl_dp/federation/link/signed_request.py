@@ -1,6 +1,6 @@
-"""HTTP requests signed by a site's key. The signature covers method, path, body and time, and is used once.
+"""HTTP requests signed by a site's key. A signature covers method, path, body and time, and is valid once.
 
-Flower's own signature covers only a time: whoever has one can use it for other requests for 305 s.
+Flower's own signature covers only a time: anyone who has one can use it for other requests for 305 s.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from threading import Lock
 
 from fl_dp.kits.keys import SigningKey, is_public_key, is_signed
@@ -20,18 +20,12 @@ PROTOCOL = "2"  # increased when sites of other versions could no longer be unde
 _MOST_SEEN = 250_000  # nonces of one site, one for each request within two windows
 _NONCE = re.compile("[0-9a-f]{32}")
 
-KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
-    "fl-dp-key",
-    "fl-dp-time",
-    "fl-dp-nonce",
-    "fl-dp-digest",
-    "fl-dp-signature",
-    "fl-dp-protocol",
-)
+KEY, TIME, NONCE = "fl-dp-key", "fl-dp-time", "fl-dp-nonce"
+DIGEST, SIGNATURE, SPOKEN = "fl-dp-digest", "fl-dp-signature", "fl-dp-protocol"
 
 
 class RequestRefusedError(Exception):
-    """Why a request is refused, in words for its sender. status: HTTP status."""
+    """A request is refused. reason: in words for its sender. status: HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +34,7 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What the signature covers. digest: SHA-256 of the body, in hexadecimal digits."""
+    """What the signature covers, in this order. digest: SHA-256 of the body, in hexadecimal digits."""
 
     federation: str
     method: str
@@ -51,16 +45,7 @@ class RequestHead:
     spoken: str
 
     def to_bytes(self) -> bytes:
-        parts = (
-            self.federation,
-            self.method,
-            self.path,
-            self.time,
-            self.nonce,
-            self.digest,
-            self.spoken,
-        )
-        return "\n".join(parts).encode()
+        return "\n".join(astuple(self)).encode()
 
 
 def digest_of(body: bytes) -> str:
@@ -68,7 +53,7 @@ def digest_of(body: bytes) -> str:
 
 
 class SteadyClock:
-    """Seconds since 1970: the wall clock's when this was created, then counted by the monotonic clock."""
+    """Seconds since 1970: read from the wall clock once, then counted by the monotonic clock."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
@@ -104,8 +89,8 @@ def sign_request(
 class RequestCheck:
     """Accepts each signed request once. wall, steady: clocks; `wall` gives the seconds since 1970.
 
-    A request's time may agree with the wall clock or with a `SteadyClock` from the start of the run, because
-    the wall clock may be corrected, or spoilt, during a run.
+    A request's time must agree with the wall clock, or with a `SteadyClock` from the start of the run: the
+    wall clock may be set right, or wrong, during a run.
     """
 
     def __init__(
@@ -125,22 +110,14 @@ class RequestCheck:
         The body has not been read yet; the caller must check that it has the digest in `headers`.
         """
         key = headers.get(KEY, "")
-        head = RequestHead(
-            self._federation,
-            method,
-            path,
-            headers.get(TIME, ""),
-            headers.get(NONCE, ""),
-            headers.get(DIGEST, ""),
-            headers.get(SPOKEN, ""),
-        )
+        known = (headers.get(name, "") for name in (TIME, NONCE, DIGEST, SPOKEN))
+        head = RequestHead(self._federation, method, path, *known)
         try:
             signature, sent = bytes.fromhex(headers.get(SIGNATURE, "")), float(head.time)
         except ValueError:
             raise RequestRefusedError(401, "not signed") from None
-        if not is_public_key(key) or not _NONCE.fullmatch(head.nonce):
-            raise RequestRefusedError(401, "not signed")
-        if not is_signed(key, PURPOSE, head.to_bytes(), signature):
+        well_formed = is_public_key(key) and _NONCE.fullmatch(head.nonce)
+        if not well_formed or not is_signed(key, PURPOSE, head.to_bytes(), signature):
             raise RequestRefusedError(401, "not signed")
         off = min((sent - clock() for clock in self._clocks), key=abs)
         if not abs(off) <= WINDOW:

@@ -1,7 +1,7 @@
 """A site's connection to its server: the site connects, signs its requests, verifies the server's messages.
 
-The site opens no port, so nobody on this machine can answer in its name. What the server sends is read up to
-a limit and never decompressed. The kit's newest roster says whose signature counts.
+The site opens no port, so nobody on this machine can answer in its name. The server's messages are read up to
+a limit, and never decompressed. The kit's newest roster says whose signature is valid.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ from fl_dp.durable_files import version_of
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
-from fl_dp.federation.link.signed_request import SteadyClock, sign_request
+from fl_dp.federation.link.signed_request import RequestRefusedError, SteadyClock, sign_request
 from fl_dp.federation.link.upload import unfolded
 from fl_dp.federation.secure_sum.limits import Identity
 from fl_dp.federation.wire.messages import set_metadata
@@ -59,33 +59,24 @@ class LinkLostError(Exception):
     """The server does not answer now, but may later."""
 
 
-class LinkRefusedError(Exception):
-    """The server refuses and says why. status: HTTP status."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-
+class LinkRefusedError(RequestRefusedError):
     @property
     def is_over(self) -> bool:
-        """Whether the run is over."""
         return self.status == httpx.codes.GONE
 
     @property
     def is_late(self) -> bool:
-        """Whether the server no longer waits for the reply."""
         return self.status == httpx.codes.NOT_FOUND
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether the site has to join again."""
         return self.status == httpx.codes.CONFLICT
 
 
 class SiteLink:
     """The connection of a site.
 
-    kit: the site's. address: HOST:PORT of the server; empty: those of the roster, tried in turn.
+    kit: the site's. address: HOST:PORT of the server; empty: the roster's addresses are tried in turn.
     Methods raise LinkLostError and LinkRefusedError, and FederationError if the kit's roster or the server
     cannot be trusted.
     """
@@ -121,7 +112,6 @@ class SiteLink:
         self._http, self._client = self._connection()
 
     def _take_newest_roster(self) -> None:
-        """Reload the kit's roster if it is newer."""
         seen = version_of(self._kit.folder / ROSTER)
         if seen and seen == self._seen:
             return
@@ -208,7 +198,7 @@ class SiteLink:
         """
         self._take_newest_roster()
         if self._kit.roster.server != self._asked_by:
-            raise FederationError("the newest roster here names another server than the one that has asked")
+            raise FederationError("this site's newest roster names another server than the one that asked")
         asked = message.metadata
         with no_object_id_recompute(), _errors():
             said = signed(content, self._bearing(message, asked.message_id), self._kit.key)
@@ -246,19 +236,14 @@ class SiteLink:
         """A message's objects; FederationError if they take more memory than a message may."""
         contents, room = {}, most_of_message()
         for part in parts:
-            contents[part] = self._object(run, part)
+            request = PullObjectRequest(node=self._node, run_id=run, object_id=part)
+            contents[part] = self._client.PullObject(request).object_content
             room -= len(contents[part])
             if room < 0:
                 raise FederationError(
                     "the server's message takes more than a quarter of this machine's memory"
                 )
         return contents
-
-    def _object(self, run: int, object_id: str) -> bytes:
-        response = self._client.PullObject(
-            PullObjectRequest(node=self._node, run_id=run, object_id=object_id)
-        )
-        return response.object_content
 
     def _believed(self, bare: Message, contents: dict[str, bytes]) -> Message:
         """The decoded message; FederationError unless the server has signed it for this site."""
@@ -350,5 +335,5 @@ def _errors() -> Iterator[None]:
         raise LinkRefusedError(status, one_line(error.response.text)) from None
     except httpx.HTTPError as error:
         raise LinkLostError(str(error) or type(error).__name__) from None
-    except ValueError as error:  # from Flower's client, for bytes that are no message of its own
+    except ValueError as error:  # from Flower's client, for bytes that it cannot read
         raise LinkLostError(f"what answers there is no server of fl_dp: {error}") from None

@@ -1,7 +1,7 @@
 """Uploads of sites' replies: the objects of each are bounded, and kept apart from those of other sites.
 
-Flower's own store is shared by all nodes and trusts each node about the children of an object. A site could
-give objects of others children that never come, or send a tree that expands to 2^90.
+All nodes share Flower's own store, and it trusts each node about the children of an object. A site could say
+that another site's objects have children that never come, or send a tree that expands to 2^90.
 """
 
 import hashlib

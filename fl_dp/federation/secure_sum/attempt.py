@@ -15,7 +15,7 @@ from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
 from fl_dp.federation.wire.send_receive import BaseGrid, ask, require_answer
 
 Take = Callable[[str, Mapping[str, Any]], None]
-KEY_SECONDS = 60.0  # the most for the stage that nobody trains in, waits for an operator, or has paid for
+KEY_SECONDS = 60.0  # the most for a stage in which nobody trains, waits for an operator, or has paid
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
     wire.ADVERTISE: 0.25,
@@ -30,10 +30,10 @@ _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked 
 
 @dataclass(slots=True)
 class Attempt:
-    """sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
+    """sums: the protocol's server. nodes: by site; questions: by site, the round's message to it.
 
-    until: when the round ends, by the monotonic clock. reports: answers, without the vector, of the members
-    that have masked; refusals: what a site answered instead.
+    until: when the round ends, by the monotonic clock. reports: the members' answers after masking, without
+    the vector; refusals: answers of sites that refused.
     """
 
     grid: BaseGrid
@@ -47,56 +47,40 @@ class Attempt:
 
     def play(self) -> None:
         """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
-        plans = {site: {PLAN: content[PLAN]} for site, content in self.questions.items()}
-        head = self.sums.head.to_fields()
-        self._stage(
-            wire.ADVERTISE,
-            {site: wire.staged(wire.ADVERTISE, head, **plans[site]) for site in self.sums.here()},
-            self.sums.take_advertisement,
-        )
-        terms = self.sums.terms().to_fields()
-        self._stage(
-            wire.SHARE,
-            {site: wire.staged(wire.SHARE, terms) for site in self.sums.here()},
-            self.sums.take_sharing,
-        )
-        inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
-        self._stage(
-            wire.MASK,
-            {
-                site: wire.staged(wire.MASK, inbox, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
-                for site, inbox in inboxes.items()
-            },
-            self.sums.take_masked,
-        )
-        self._opening()
+        sums, threshold, questions = self.sums, self.sums.head.threshold, self.questions
+        plans = {site: {PLAN: content[PLAN]} for site, content in questions.items()}
+        head = sums.head.to_fields()
+        self._stage(wire.ADVERTISE, dict.fromkeys(sums.here(), head), sums.take_advertisement, plans)
+        terms = sums.terms().to_fields()
+        self._stage(wire.SHARE, dict.fromkeys(sums.here(), terms), sums.take_sharing)
+        inboxes = {site: sums.inbox(site).to_fields() for site in sums.here()}
+        whole = {site: {**plans[site], ARRAYS: questions[site][ARRAYS]} for site in inboxes}
+        self._stage(wire.MASK, inboxes, sums.take_masked, whole)
+        said = sums.survivors().to_fields()  # drops the members that have not masked
+        survivors = dict.fromkeys(sums.here(), said)
+        self._stage(wire.CONFIRM, survivors, sums.take_confirmation, enough=threshold)
+        confirmations = dict.fromkeys(survivors, sums.confirmations().to_fields())
+        self._stage(wire.OPEN, confirmations, sums.take_opening, enough=threshold)
 
-    def _opening(self) -> None:
-        threshold = self.sums.head.threshold
-        survivors = self.sums.survivors().to_fields()
-        here = self.sums.here()
-        self._stage(
-            wire.CONFIRM,
-            {site: wire.staged(wire.CONFIRM, survivors) for site in here},
-            self.sums.take_confirmation,
-            enough=threshold,
-        )
-        confirmations = self.sums.confirmations().to_fields()
-        self._stage(
-            wire.OPEN,
-            {site: wire.staged(wire.OPEN, confirmations) for site in here},
-            self.sums.take_opening,
-            enough=threshold,
-        )
+    def _stage(
+        self,
+        stage: str,
+        said: Mapping[str, Mapping[str, Any]],
+        take: Take,
+        records: Mapping[str, Mapping[str, Any]] | None = None,
+        enough: int = 0,
+    ) -> None:
+        """Ask, and take in answers as they come, until all or `enough` are there, or time is up.
 
-    def _stage(self, stage: str, questions: Mapping[str, RecordDict], take: Take, enough: int = 0) -> None:
-        """Ask, and take in answers as they come, until all or `enough` are there, or time is up."""
-        seconds, valid = self._seconds(stage), dict[str, bool]()
-        messages = {
-            site: Message(content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group)
-            for site, content in questions.items()
-        }
-        # who is slow still reads its question: else it would not understand the next
+        said: by site, the fields of its message; records: by site, further records of it.
+        """
+        seconds, valid, messages = self._seconds(stage), dict[str, bool](), dict[str, Message]()
+        for site, fields in said.items():
+            content = wire.staged(stage, fields, **(records or {}).get(site, {}))
+            messages[site] = Message(
+                content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group
+            )
+        # A slow member still reads its question. Without it, it would not understand the next one.
         answers = ask(
             self.grid,
             messages,
@@ -115,8 +99,8 @@ class Attempt:
     def _seconds(self, stage: str) -> float:
         """The time limit of the stage; it leaves time for later stages even if a member is silent.
 
-        After the masks a slow member has as long as the round lasts: without it the sum may be lost, and paid
-        for; and one that is not needed any more still learns that its sum was opened (`LostRounds`).
+        After the masks a slow member has until the round ends. Without it the sum may be lost, and paid for.
+        If it is not needed any more, it still learns that its sum was opened (`LostRounds`).
         """
         part = _PARTS[stage] * (self.until - time.monotonic())
         return max(_LEAST_SECONDS, min(KEY_SECONDS, part) if stage == wire.SHARE else part)

@@ -2,9 +2,9 @@
 
 To the strategy it is a grid that adds up (`wire/partial_sums.py`): the strategy asks every client for a
 round, and gets each client's report and one sum in integers. The grid begins an attempt with all that were
-asked. A member lost before the masks has paid nothing; the others then
-begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One that lies
-about key shares costs a round; whose key failed is named as suspected, with those who opened it.
+asked. A member lost before the masks has paid nothing; the others begin another attempt, with new keys, for
+the same round. A member lost later is a drop-out. A lie about key shares costs the round; the member whose
+key failed is named as suspected, with those who opened it.
 """
 
 import logging
@@ -84,9 +84,7 @@ class SecureGrid(GridOver):
         return [*found, *(self._replies.pop(one) for one in wanted & self._replies.keys())]
 
     def _round(self) -> None:
-        """Make attempts until one gives a sum, or is lost after paying, or too few members, or no time, are
-        left.
-        """
+        """Make attempts until one gives a sum or is lost after payment, or members or time are too few."""
         left = dict[str, Message]()
         for message in list(self._asked.values()):
             site = self.site_of(message.metadata.dst_node_id)
@@ -113,7 +111,7 @@ class SecureGrid(GridOver):
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
-        """An attempt with these members; None if they, or the time, are too few: then they pay nothing."""
+        """An attempt with these members; None, and they pay nothing, if they or the time are not enough."""
         config, names = self._config, dict[str, str]()
         for key, message in members.items():
             site = self.site_of(message.metadata.dst_node_id)
@@ -150,8 +148,11 @@ class SecureGrid(GridOver):
     def _answer(
         self, attempt: Attempt, members: Mapping[str, Message], total: NDArray | None, lost: str
     ) -> None:
-        """Reply with the members' reports, as a group with or without its sum. A member that has masked has
-        paid. One that has not may have: either its own refusal says, or an error that nobody knows."""
+        """Reply with the members' reports, as a group with or without its sum.
+
+        A member that has masked has paid. Another may have paid: its refusal says so, or nobody knows, and
+        the reply is an error.
+        """
         reports = {members[site].metadata.message_id: report for site, report in attempt.reports.items()}
         for content in reports.values():
             content[ARRAYS] = NO_ARRAYS
@@ -170,9 +171,9 @@ class SecureGrid(GridOver):
             self._reply(self._asked[message_id], content)
 
     def _refuse(self, message: Message, refusal: RecordDict | None, reason: str) -> None:
-        """Reply for a client that was never asked to mask and has paid for nothing."""
-        words = Refusal("declined", f"no part of the secure sum, unpaid: {one_line(reason)}")
-        self._reply(message, refusal or refusal_to_content(words))
+        """Reply for a client that was never asked to mask, so it has paid nothing."""
+        declined = Refusal("declined", f"not in the secure sum, and nothing paid: {one_line(reason)}")
+        self._reply(message, refusal or refusal_to_content(declined))
 
     def _gone(self, message: Message, reason: str) -> None:
         self._reply(message, Error(ErrorCode.NODE_UNAVAILABLE, one_line(reason)))
@@ -191,7 +192,7 @@ def proposed_head(
     dropouts: int,
     colluders: int,
 ) -> Head:
-    """The head of a new attempt. plan: a member's, as they differ in batches alone; weights: sent to all.
+    """The head of a new attempt. plan: any member's, as they differ only in batches; weights: sent to all.
 
     numbers: length of a member's vector. ConfigError if no grid is fine enough for the noise.
     """

@@ -1,8 +1,8 @@
 """Shares of a secret (Shamir 1979): any t give the secret, fewer reveal nothing of it.
 
 All numbers are modulo the order of P-256, a prime. A random polynomial f of degree t - 1 has the secret as
-f(0); the share of the member at place j is f(j + 1). Nobody proves that shares fit: a dealer or an opener
-that lies makes the sum fail, since what shares give is held against a public key (`masks.take_off`).
+f(0); the share of the member at place j is f(j + 1). No share is proven to be right: if a dealer or an opener
+lies, the sum fails, because the secret is compared with a public key (`masks.take_off`).
 """
 
 import secrets
@@ -39,7 +39,7 @@ def secret_of(shares: Mapping[int, bytes], threshold: int) -> bytes:
 def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
     """Lagrange's weights at 0 for the points place + 1: the product over the others of x' / (x' - x).
 
-    Cached, because they take all the time and are the same for all secrets.
+    Cached, because they take most of the time and are the same for all secrets.
     """
     points = [place + 1 for place in places]
     weights = []

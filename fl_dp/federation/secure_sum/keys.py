@@ -1,9 +1,8 @@
 """Fresh keys of one attempt, on the curve P-256 (FIPS 186-5), and keys derived from them by HKDF with SHA-256
 (RFC 5869).
 
-A private key is any number from 1 to below a prime, `ORDER`. So a key itself can be dealt in shares
-(`key_shares.py`). Every derived key is bound to the digest of
-the terms, to its use, and to the sites that it is for.
+A private key is any number from 1 to below a prime, `ORDER`. So a key can itself be dealt in shares
+(`key_shares.py`). Every derived key is bound to the digest of the terms, to its use, and to its sites.
 """
 
 import secrets
@@ -48,7 +47,7 @@ def agreed(private: bytes, public: bytes, whose: str) -> bytes:
     try:
         return own.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public))
     except ValueError:
-        raise DeclinedError(f"{whose} has a key for a secure sum that is none.") from None
+        raise DeclinedError(f"{whose} has an invalid key for a secure sum.") from None
 
 
 def agrees(public: bytes) -> bool:

@@ -1,11 +1,11 @@
-"""Which numbers of members, drop-outs and colluders are allowed, and what a client insists on.
+"""Which numbers of members, drop-outs and colluders are allowed, and what a client requires.
 
 K members, of whom d may drop out and c may tell the server everything; t key shares open a key. Two rules,
 for which docs/secure-aggregation.md gives the argument:
 
     t <= K - d        otherwise a sum of K - d members could never be opened
-    2 t > K + c       an honest member makes one of two statements and a colluder both, at most K + c in all:
-                      so no two survivor sets, and no two keys of one member, have t each
+    2 t > K + c       of two statements an honest member signs one and a colluder both, K + c in total at
+                      most; so no two survivor sets, and no two keys of one member, have t signatures each
 
 Server and client use the same functions.
 """
@@ -22,7 +22,7 @@ from fl_dp.reporting.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client's own settings insist on.
+    """What a client's own settings require.
 
     least_clients: the fewest whose sum may be opened, for K - d. least_shares: of noise, for K - d - c.
     least_colluders: how many clients it does not trust, for c. most_dropouts: for d.
@@ -46,7 +46,7 @@ class Identity:
 
 
 def checked_shares(clients: int, dropouts: int, colluders: int) -> int:
-    """K - d - c, as `honest_shares`; DeclinedError if these numbers make no secure sum."""
+    """K - d - c, by `honest_shares`; DeclinedError if no secure sum has these numbers."""
     try:
         return honest_shares(clients, dropouts, colluders)
     except ConfigError as error:
@@ -54,7 +54,6 @@ def checked_shares(clients: int, dropouts: int, colluders: int) -> int:
 
 
 def least_threshold(clients: int, colluders: int) -> int:
-    """The least t with 2 t > K + c."""
     return (clients + colluders) // 2 + 1
 
 

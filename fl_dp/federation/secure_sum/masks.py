@@ -55,8 +55,8 @@ def take_off(
 ) -> tuple[str, ...]:
     """Remove, in place, each survivor's own mask, and its masks with members that are not in the sum.
 
-    survivors: whose vectors are in the sum. shares: by opener's place, its shares by dealer's place.
-    Returns the names of the members whose shares do not give their secrets; then nothing is removed.
+    survivors: places of the members whose vectors are in the sum. shares: by opener's place, its shares by
+    dealer's place. If some members' shares do not give their secrets, removes nothing; returns their names.
     """
     digest, members = terms.digest, list(enumerate(terms.members))
     secrets = {
@@ -76,7 +76,7 @@ def take_off(
 
 
 def _secret(member: Member, survives: bool, given: Mapping[int, bytes], terms: Terms) -> bytes:
-    """The secret; empty unless it is that of the public key: an opened sum is right whoever has lied."""
+    """The secret; empty unless the public key belongs to it: the sum is right even if members lie."""
     found = secret_of(given, terms.head.threshold)
     right = any(found) and public_of(found) == (member.seed_key if survives else member.mask_key)
     return found if right else b""

@@ -1,9 +1,9 @@
 """One member of one attempt: what it answers at each stage, and what it refuses.
 
 Each stage is answered once, in order. Any other request, and every message that fails a check, ends the
-attempt for this member: its secrets are dropped and nothing more is answered. Between stages its state is
-stored as bytes, since a process of its own answers each message. The caller must keep only the newest bytes,
-and store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
+attempt for this member: its secrets are dropped and nothing more is answered. Each message is answered in its
+own process, so the state is kept as bytes between stages. The caller must keep only the newest bytes, and
+store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
 """
 
 import json
@@ -113,7 +113,7 @@ class Participant:
         return cls(state, key)
 
     def to_bytes(self) -> bytes:
-        """The state as bytes, never on a disk: as secret as the data until the attempt is over."""
+        """The state as bytes, never for a disk: until the attempt ends they are as secret as the data."""
         state = self._state
         table = {
             "version": _VERSION,
@@ -142,7 +142,7 @@ class Participant:
             own = terms.place_of(self._key.public)
             self._check_own(terms, terms.members[own])
             state.terms, numbers = terms, (terms.head.clients, terms.head.threshold)
-            for place in self._others(own):  # otherwise a useless key would be noticed only after paying
+            for place in self._others(own):  # otherwise a useless key would be noticed only after payment
                 member = terms.members[place]
                 keys.agreed(state.secrets[MASK_KEY], member.mask_key, repr(member.name))
             dealt = (deal(state.secrets[name], *numbers) for name in (SEED, MASK_KEY))
@@ -166,15 +166,15 @@ class Participant:
             terms, own = self._terms(), self._own()
             self._check_agreements(inbox.agreements)
             if len(inbox.ciphertexts) != len(terms.members) - 1:
-                raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
+                raise DeclinedError("A secure sum's inbox: expected key shares of every other member.")
             private = state.secrets.pop(_SHARE)
             for place, content in zip(self._others(own), inbox.ciphertexts, strict=True):
                 pair = keys.unsealed(sealing_key(private, terms, place, place, own), content, terms.digest)
                 halves = (pair[:SHARE_BYTES], pair[SHARE_BYTES:]) if pair else ()
                 if pair is None or not all(map(is_share, halves)):
                     raise DeclinedError(
-                        f"The key shares that {terms.members[place].name!r} has dealt for a secure sum "
-                        "cannot be read: it is suspected."
+                        f"The key shares that {terms.members[place].name!r} dealt for a secure sum cannot be "
+                        "read: this member is suspected."
                     )
                 state.shares[place] = pair
 
@@ -207,7 +207,7 @@ class Participant:
             terms, places = self._terms(), survivors.places
             least = terms.head.clients - terms.head.dropouts
             if list(places) != sorted(set(places)) or not set(places) <= set(range(len(terms.members))):
-                raise DeclinedError("Survivors of a secure sum that are not its members, each once.")
+                raise DeclinedError("Survivors of a secure sum: expected members of it, each once, in order.")
             if len(places) < least:
                 raise DeclinedError(
                     f"A secure sum of {counted(len(places), 'client')}: expected at least {least}."
@@ -237,7 +237,7 @@ class Participant:
     def _check_confirmations(self, terms: Terms, found: Confirmations) -> None:
         places, least = found.places, terms.head.threshold
         if len(places) != len(found.signatures) or list(places) != sorted(set(places)):
-            raise DeclinedError("Confirmations of a secure sum that are not of one member each.")
+            raise DeclinedError("Confirmations of a secure sum: expected one of each confirming member.")
         if not set(places) <= set(self._state.survivors):
             raise DeclinedError("Confirmations of a secure sum by others than its survivors.")
         if len(places) < least:
@@ -251,17 +251,16 @@ class Participant:
                 raise DeclinedError(f"{member.name!r} has not confirmed the same survivors of a secure sum.")
 
     def _check_agreements(self, found: Sequence[bytes]) -> None:
-        """Check all members' signatures of the terms' digest."""
         terms = self._terms()
         if len(found) != len(terms.members):
-            raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")
+            raise DeclinedError("Agreements to a secure sum: expected one of each member.")
         for member, signature in zip(terms.members, found, strict=True):
             if not is_signed(member.site, AGREEMENT_PURPOSE, terms.digest, signature):
                 raise DeclinedError(f"{member.name!r} has not agreed to the same terms of a secure sum.")
 
     def _check_own(self, terms: Terms, own: Member) -> None:
         if terms.head != self._state.head:
-            raise DeclinedError("Terms of a secure sum that are not those this client has made keys for.")
+            raise DeclinedError("Terms of a secure sum that differ from those this client made keys for.")
         if own.keys != _public(self._state.secrets):
             raise DeclinedError("Terms of a secure sum with other keys than this client's own.")
 
@@ -291,7 +290,7 @@ class Participant:
 
 
 def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver: int) -> bytes:
-    """The key for what `sender` seals for `receiver`. private: share key of the one that is not `other`."""
+    """The key with which `sender` seals for `receiver`. private: share key of the one that is not `other`."""
     member = terms.members[other]
     secret = keys.agreed(private, member.share_key, repr(member.name))
     sites = (terms.members[sender].site, terms.members[receiver].site)

@@ -1,8 +1,8 @@
 """The server of one attempt: its messages to the members, its checks of their answers, and the final sum.
 
-A member whose answer is missing or malformed drops out, with the reason in `dropped`. If the rest are
-not enough, `SumLostError` says why. Each `take_...` takes an answer's fields as received; each message to
-members is made once the answers of the stage before are in.
+A member whose answer is missing or malformed drops out, with the reason in `dropped`. If too few are left,
+`SumLostError` says why. Each `take_...` takes an answer's fields as received. A stage's message to members is
+made when the answers of the previous stage are in.
 """
 
 from collections.abc import Mapping
@@ -48,9 +48,9 @@ class SumLostError(FederationError):
 class SecureSum:
     """One attempt. sites: by public key, the server's name for each site; K of them.
 
-    dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
-    it does later. suspected: the names of those whose key shares did not open their keys. DeclinedError for
-    numbers that make no secure sum.
+    dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it, whatever
+    it does later. suspected: the names of the members whose key shares did not open their keys. DeclinedError
+    for numbers that no secure sum has.
     """
 
     def __init__(self, head: Head, sites: Mapping[str, str]) -> None:
@@ -80,7 +80,6 @@ class SecureSum:
         self.dropped.setdefault(site, reason)
 
     def take_advertisement(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 1."""
         answer = self._read(Advertisement, site, fields)
         if answer is None:
             return
@@ -93,7 +92,7 @@ class SecureSum:
         elif not keys.are_distinct([*found.keys, *others]):
             self.drop(site, "its keys are somebody else's")
         elif not all(map(keys.agrees, found.keys)):
-            self.drop(site, "its keys are none: all others would decline")
+            self.drop(site, "its keys are invalid: all others would decline")
         else:
             self._members.setdefault(site, found)
 
@@ -105,7 +104,6 @@ class SecureSum:
         return self._terms
 
     def take_sharing(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 2."""
         answer, terms = self._read(Sharing, site, fields), self.terms()
         if answer is None:
             return
@@ -158,7 +156,6 @@ class SecureSum:
         return self._survivors
 
     def take_confirmation(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 4."""
         answer = self._read(Confirmation, site, fields)
         body = survivors_body(self.terms().digest, self.survivors().places)
         if answer is None or site not in self._masked:
@@ -177,14 +174,13 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 5."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return
         if len(answer.shares) == self.head.clients and all(map(is_share, answer.shares)):
             self._openings.setdefault(site, answer)
         else:
-            self.drop(site, "what it opened are no key shares of all members")
+            self.drop(site, "it opened no key shares of all members")
 
     @property
     def openers(self) -> tuple[str, ...]:
@@ -202,7 +198,7 @@ class SecureSum:
             names, openers = (", ".join(map(repr, one)) for one in (self.suspected, self.openers))
             raise self._lost(
                 f"key shares that {names} dealt open no key: they were dealt wrongly, or one of those who "
-                f"opened them has lied, {openers}",
+                f"opened them lied: {openers}",
                 paid=True,
             )
         return self._total.view(np.int64)

@@ -1,13 +1,13 @@
 """What the members of one attempt must agree on to the last bit, and the digest that they sign.
 
 The server proposes the head; each member signs it together with its fresh keys. The terms are the head with
-all members and keys; each member signs their digest before anybody masks anything.
+all members and keys. Each member signs the digest of the terms before anybody masks anything.
 """
 
 import hashlib
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -29,8 +29,6 @@ Signature = Annotated[bytes, length(64)]
 
 
 class Message:
-    """The methods that all messages share."""
-
     __slots__ = ()
 
     def to_fields(self) -> dict[str, Any]:
@@ -103,13 +101,12 @@ class Member:
         return self.mask_key, self.share_key, self.seed_key
 
     def is_signed(self, head: Head) -> bool:
-        """Whether the site has signed these keys for this head."""
         return is_signed(self.site, KEYS_PURPOSE, keys_body(head, *self.keys), self.signature)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The members as they are sent, in columns."""
+    """The members as they are sent: a column for each field of `Member`, in the same order."""
 
     names: Annotated[tuple[Annotated[str, Range(1, 200)], ...], MEMBERS]
     sites: Annotated[tuple[Annotated[str, Digits(64)], ...], MEMBERS]
@@ -146,12 +143,7 @@ class Terms:
         return _digest("terms", self.to_fields())
 
     def to_fields(self) -> dict[str, Any]:
-        columns = _Columns(
-            *(
-                tuple(getattr(member, name) for member in self.members)
-                for name in ("name", "site", "mask_key", "share_key", "seed_key", "signature")
-            )
-        )
+        columns = _Columns(*zip(*map(astuple, self.members), strict=True))
         return {**self.head.to_fields(), **encoded(columns)}
 
     @classmethod
@@ -189,7 +181,7 @@ def check_head(head: Head, limits: Limits) -> None:
             f"{limits.most_dropouts}."
         )
     if head.modulus != MODULUS:
-        raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows {MODULUS} alone.")
+        raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows only {MODULUS}.")
     rounded = head.max_grad_norm + math.sqrt(head.numbers) * head.spacing
     if head.sensitivity < rounded * (1 - 1e-12):
         raise DeclinedError(
@@ -215,7 +207,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
     if own not in (member.site for member in terms.members):
         raise DeclinedError("Terms of a secure sum without this client.")
     if not are_distinct([key for member in terms.members for key in member.keys]):
-        raise DeclinedError("Terms of a secure sum in which a key stands twice.")
+        raise DeclinedError("Terms of a secure sum that hold a key twice.")
     for place, member in enumerate(terms.members):
         if member.site not in roster:
             raise DeclinedError(

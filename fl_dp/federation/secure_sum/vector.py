@@ -53,7 +53,6 @@ def flat(arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def unflat(vector: NDArray[np.int64], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.int64]]:
-    """The inverse of `flat`: the arrays by name."""
     found: dict[str, NDArray[np.int64]] = {}
     start = 0
     for name in sorted(shapes):

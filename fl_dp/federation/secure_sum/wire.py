@@ -41,7 +41,7 @@ def said(content: RecordDict) -> dict[str, Any]:
     """The message's fields; ConfigError if there are none."""
     record = config_record(content, SAID)
     if record is None:
-        raise ConfigError("A message of a secure sum that says nothing; do both sides run the same fl_dp?")
+        raise ConfigError("A message of a secure sum without fields; do both sides run the same fl_dp?")
     return dict(record.items())
 
 
@@ -53,7 +53,7 @@ def vector_of(content: RecordDict, name: str, numbers: int) -> bytes:
 
 
 def take_kept(content: RecordDict) -> bytes:
-    """Remove what the member keeps from its answer, and return it: it never leaves the client."""
+    """Take out of the answer what the member keeps for itself: it never leaves the client."""
     record = content.pop(KEPT, None)
     kept = record.get("content") if isinstance(record, ConfigRecord) else None
     return kept if isinstance(kept, bytes) else b""

@@ -1,15 +1,13 @@
-"""The base class of `aggregations/`: how the updates of a round become one."""
+"""The base class of `aggregations.py`: how the updates of a round become one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.choices import AGGREGATIONS, Choices
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, FederationError
+from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
@@ -44,9 +42,9 @@ class Aggregation(ABC):
         """
 
     def take(self, argument: str) -> None:
-        """Take what the user wrote after the colon, here F. Override it for another argument.
+        """Read what the user wrote after the colon, here F. Override it for another argument.
 
-        ValueError says what was expected instead.
+        ValueError says what was expected.
         """
         if self.argument != MALICIOUS:
             raise ValueError(f"{type(self).__name__} has no method `take` that reads {self.argument}")
@@ -64,7 +62,7 @@ class Aggregation(ABC):
 
 
 def aggregation_of(value: str) -> Aggregation:
-    """A new aggregation by its NAME or NAME:ARGUMENT, from its file in `aggregations/`."""
+    """A new aggregation by its NAME or NAME:ARGUMENT, from the table in `aggregations.py`."""
     kind = chosen_class(AGGREGATIONS, value, Aggregation)
     argument = AGGREGATIONS.argument(value, kind.argument, optional=True)
     aggregation: Aggregation = made(kind, AGGREGATIONS, value)
@@ -84,21 +82,10 @@ def check_aggregation(config: RunConfig) -> None:
     least = aggregation.least_updates
     if config.fit_clients < least:
         raise ConfigError(
-            f"aggregation = {config.aggregation!r}: beside {aggregation.malicious} malicious clients a round "
+            f"aggregation = {config.aggregation!r}: with {aggregation.malicious} malicious clients a round "
             f"needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
-            "fit-clients, assume fewer, or take the median."
+            "fit-clients, assume fewer, or use median."
         )
-
-
-def in_double(array: NDArray) -> NDArray:
-    """The array in double precision, real or complex."""
-    return array.astype(np.result_type(array.dtype, np.float64))
-
-
-def refuse_sums(sums: Sequence[WeightedSum], what: str) -> None:
-    """FederationError if there are sums: `what` needs each update separately."""
-    if sums:
-        raise FederationError(f"The {what} of sums is not that of the updates; it needs each by itself.")
 
 
 def chosen_class(choices: Choices, name: str, base: type) -> type[Any]:

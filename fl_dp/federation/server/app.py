@@ -1,7 +1,7 @@
 """The server application, as Flower and `server.py` start it.
 
-The run is imported when it begins: it brings PyTorch, for a second, which `server.py --help` and a mistake in
-its settings do not wait for.
+The run is imported when it begins. It imports PyTorch, which takes a second; `server.py --help` and a message
+about wrong settings come without that wait.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Requests to the chosen clients: for each one round of its own mechanism, and its weight in the mean."""
+"""Requests to the chosen clients: a round of the client's own mechanism, and its weight in the mean."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -67,25 +67,18 @@ class RoundRequests:
         if self._config.secure and clients:
             clients = self._sharing_mechanism(clients)
         counts = [self._weight_of(client) for client in clients]
-        if in_sum:  # a sum is made with these weights; single updates are capped later, among the valid ones
+        if in_sum:  # single updates are capped later, among the valid ones
             counts = capped(counts)
         asked = []
         for client, weight in zip(clients, counts, strict=True):
             mechanism = client.to_ask
-            plan = round_plan(
-                client.profile,
-                mechanism,
-                self._config,
-                self._run,
-                server_round,
-                self._task,
-                self.origin,
-            )
+            run = self._run, server_round, self._task, self.origin
+            plan = round_plan(client.profile, mechanism, self._config, *run)
             message = Message(
                 content(plan, weight),
                 client.node_id,
                 MessageType.TRAIN,
-                ttl=self._config.round_timeout,  # so that a client that sees it later does not train in vain
+                ttl=self._config.round_timeout,  # a client that sees it later would train in vain
                 group_id=str(server_round),
             )
             asked.append(Asked(client, mechanism, weight, message, in_sum, plan))
@@ -101,9 +94,9 @@ class RoundRequests:
     def _sharing_mechanism(self, clients: Sequence[ClientRecord]) -> list[ClientRecord]:
         """All members of a secure sum with the same noise multiplier, because the sum has one noise.
 
-        Of the clients that are there when the first round is requested, the one that needs most noise
-        decides. Later rounds keep its multiplier, because a client's ledger allows one mechanism. A client
-        that joins later and would need more noise reaches its budget before the others.
+        When the first round is requested, the client that needs most noise decides. Later rounds keep its
+        multiplier, because a client's ledger allows one mechanism. A client that joins later and would need
+        more noise reaches its budget before the others.
         """
         shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
         known = self._registration.clients.values()
@@ -136,11 +129,11 @@ def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:
 def capped(weights: Sequence[float]) -> list[float]:
     """Cap the weights, which are > 0, so that none is more than MOST times the mean of the others.
 
-    They follow from sizes that clients declare, which nobody can check: one that lies must not dominate.
+    They follow from sizes that clients declare and nobody can check: a client that lies must not dominate.
 
-    No share of the total is then above MOST / (n - 1 + MOST). That is at most MOST equal shares; of two
-    clients it allows one 2/3, where two equal shares would be everything. The k largest weights are replaced
-    by one value, with the least k for which the cap holds for all; the others stay.
+    No share of the total is then above MOST / (n - 1 + MOST), which is at most MOST equal shares. (With two
+    clients it is 2/3, where two equal shares would be everything.) The k largest weights are replaced by one
+    value, with the least k for which the cap holds for all; the others stay.
 
     | weights           | capped                                                     |
     |-------------------|------------------------------------------------------------|

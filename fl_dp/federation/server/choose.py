@@ -19,12 +19,12 @@ class ClientChoice:
     """Chooses the clients of each round. A subclass may choose differently among those that `able` returns.
 
     registration: which clients are there. on_registered: called when clients have registered, before any is
-    asked. secret: every choice follows from it, the number of the round and, in turns, from who has trained
-    how often. A resumed run restores it, and so makes the same choices. It comes from the system's entropy;
+    asked. secret: it decides every choice, with the number of the round and, in turns, how often each client
+    has trained. A resumed run restores it, and so makes the same choices. It comes from the system's entropy;
     in a simulation from the run's seed, so that two methods train the same clients (`secret_of`).
 
-    No epsilon assumes that choices are secret: whoever observes a round knows who took part (docs/privacy.md,
-    "not claimed").
+    No epsilon assumes that choices are secret: anyone who observes a round knows who took part
+    (docs/privacy.md, "not claimed").
     """
 
     def __init__(
@@ -63,10 +63,10 @@ def draw(
 ) -> list[Client]:
     """The clients of `able` that are asked in the round; in the order of `able` if "poisson".
 
-    sampling: "turns" takes the `expected` that have had the fewest turns, chance deciding among equals.
+    sampling: "turns" takes the `expected` clients with the fewest turns; chance decides among equals.
     "fixed" takes `expected` of them, without replacement, or all if they are fewer. "poisson" takes each
-    independently with probability expected / number, so a round may have no clients. "auto" is "fixed": what
-    simulates clients has replaced it.
+    independently with probability expected / number, so a round may have no clients. "auto" is "fixed": a
+    simulation has replaced it before.
     """
     # keyed BLAKE2 (RFC 7693), so that the choices of some rounds do not reveal those of others
     name = f"clients of round {server_round}".encode()

@@ -24,8 +24,8 @@ from fl_dp.schema import Count, Range
 class AccountOfTests:
     """A site's account of test records. budget, charges: as last shown; None: not shown in this run.
 
-    unheard: the number of evaluations since that it may have paid for. A site pays before it answers, so one
-    that neither showed its account nor declined may have paid.
+    unheard: the number of evaluations since then that it may have paid for. A site pays before it answers: if
+    it neither showed its account nor declined, it may have paid.
     """
 
     budget: Budget | None = None
@@ -33,10 +33,10 @@ class AccountOfTests:
     unheard: Count = 0
 
     def line(self, profile: ClientProfile, status: str, reason: str) -> TestAccount:
-        """What reports say of it: an upper bound until the site shows its account again.
+        """The account in reports: an upper bound until the site shows it again.
 
-        A site that has shown nothing counts with its whole budget: what it paid in earlier runs is not known.
-        Its delta is then the larger of that of training and the largest that "auto" gives.
+        If a site has shown nothing, its whole budget counts: what it paid in earlier runs is unknown. Its
+        delta is then the larger of the delta of training and the largest that "auto" gives.
         """
         if self.budget is None:
             # fl_dp 1.0 evaluated in secure sums, too
@@ -80,10 +80,10 @@ class ClientRecord:
     mechanism: of each of its rounds; without noise in a run without privacy. None if it cannot take part;
     `reason` then says why.
     exhausted: it cannot take part because its budget is spent.
-    rounds: the number of its accepted updates. arithmetic: the weakest claim under which anything counted as
-    spent, or this run's rounds, was paid.
+    rounds: the number of its accepted updates. arithmetic: the weakest arithmetic in what it has spent and in
+    this run's rounds.
     before: what it claimed to have spent when it first registered in this run.
-    asked: of the steps that this run has asked it for, those that it took or may have taken.
+    asked: the steps of this run that it took or may have taken.
     tests: its account of test records; None if it has none, as far as the server knows.
     run_epsilon: the most that these steps may cost it, from the run's config.
     """
@@ -112,14 +112,13 @@ class ClientRecord:
 
     @cached_property
     def _history(self) -> History:
-        """All that it has, or may have, spent."""
         return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unconfirmed)))
 
     @cached_property
     def _of_run(self) -> History:
-        """What this run has cost it: those steps that its ledger shows and that the server asked for.
+        """What this run has cost it: the steps that its ledger shows and that the server asked for.
 
-        It does not depend on the client's claims about its past.
+        This does not depend on the client's claims about its past.
         """
         shown = beyond((*self.spent, *self.unconfirmed), self.before)
         return history_of(self.budget, self.mechanism, covered(self.asked, shown))
@@ -138,12 +137,11 @@ class ClientRecord:
 
     @property
     def cost(self) -> Cost:
-        """All that it has, or may have, spent: never below the truth, if its ledger tells the truth."""
+        """Everything that it has, or may have, spent: never below the truth if its ledger is true."""
         return self._history.cost
 
     @property
     def cost_of_run(self) -> Cost:
-        """This run's part of it."""
         return self._of_run.cost
 
     @property
@@ -199,7 +197,7 @@ class ClientRecord:
             return history.cost.epsilon
 
     def require_accountable(self) -> None:
-        """AccountingError if the accountant cannot compute what it has spent, or what a round more costs."""
+        """AccountingError if the accountant cannot compute what it has spent, or what another round costs."""
         _ = self.cost
         if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
@@ -211,8 +209,8 @@ class ClientRecord:
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit its budget and the run's epsilon; without privacy, all.
 
-        0 if it cannot take part, or if the accountant cannot resolve its delta over more steps: then its own
-        ledger declines.
+        0 if it cannot take part. Also 0 if the accountant cannot resolve its delta over more steps: its own
+        ledger then declines.
         """
         return self._left(lambda history: history.steps_left(planned))
 
@@ -264,7 +262,7 @@ def total_arithmetic(profile: ClientProfile, config: RunConfig) -> str:
 
 
 def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Those steps that a ledger has `shown` which were asked for.
+    """The steps that a ledger has `shown` and that were asked for.
 
     A secure sum may have had fewer shares than requested; the ledger then says how many.
     """

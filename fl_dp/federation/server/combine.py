@@ -1,6 +1,6 @@
-"""Turns a round's valid updates into the next global weights, by post-processing alone.
+"""Turns a round's valid updates into the next global weights, by post-processing only.
 
-Updates that are too long are scaled down, the aggregation combines all, and the server's optimizer takes a
+Updates that are too long are scaled down. The aggregation combines all, and the server's optimizer takes a
 step towards the result.
 """
 
@@ -48,7 +48,7 @@ class Aggregator:
     def least_updates(self, asked: int) -> int:
         """How many updates a round needs if so many clients were asked.
 
-        "auto": as many as planned; if fewer were asked because budgets have ended, all of them.
+        "auto": as many as planned; all, if fewer were asked because budgets have ended.
         """
         own = self._aggregation.least_updates
         if self._config.min_updates != AUTO:
@@ -58,7 +58,7 @@ class Aggregator:
         return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
     def least_asked(self, asked: int) -> int:
-        """How many clients must be asked, of so many that could be, to get enough updates."""
+        """How many clients must be asked, if so many could be, to get enough updates."""
         return self.least_updates(asked)
 
     def _needed(self, result: RoundResult) -> int:
@@ -72,12 +72,12 @@ class Aggregator:
 
     @property
     def expected(self) -> Mapping[str, ArraySpec]:
-        """All arrays that clients send back."""
         return self._shared
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
-        """The new global weights after a round; None if too few updates are valid, or if clients could not
-        continue from the result. `lost` then says why, unless nobody has trained.
+        """The new global weights after a round; None if too few updates are valid, or the result is unusable.
+
+        `lost` then says why, unless nobody has trained.
         """
         self.lost = ""
         if not result.updates and not result.sums:
@@ -101,8 +101,8 @@ class Aggregator:
     def _combined(self, start: Mapping[str, NDArray], result: RoundResult) -> Mapping[str, NDArray]:
         """One combined array for each that is expected; there are enough updates. start: the shared arrays.
 
-        No single update counts more than `capped` allows among the valid ones. Where there are sums,
-        the weights were capped when the updates were requested.
+        No single update counts more than `capped` allows among the valid ones. In sums the weights were
+        capped when the updates were requested.
         """
         self._scale_down(start, result)
         updates = result.updates
@@ -132,8 +132,7 @@ class Aggregator:
             result.updates[place] = near, weight
             result.verdicts[name] = replace(result.verdicts[name], scaled=share)
             logger.warning(
-                "client %s: an update of length %.4g is scaled down to %.4g, the longest that an honest one "
-                "can be",
+                "client %s: an update of length %.4g is scaled down to %.4g, the most that an honest one has",
                 name,
                 long,
                 most,
@@ -142,8 +141,8 @@ class Aggregator:
     def _bounds(self, result: RoundResult, start: float) -> list[float]:
         """The greatest length of each update. start: length of the weights.
 
-        A bound grows with a client's steps. They follow from its declared size, which nobody can check. So no
-        bound is more than MOST times the mean of the others, as with weights.
+        A bound grows with a client's steps, which follow from its declared size. Nobody can check that size,
+        so no bound is more than MOST times the mean of the others, as with weights.
         """
         bounds = [
             norm_bound(
@@ -164,7 +163,6 @@ class Aggregator:
         self._optimizer.restore({})
 
     def state(self) -> dict[str, NDArray]:
-        """What is kept from round to round."""
         kept = {_AGGREGATION + name: array for name, array in self._aggregation.state().items()}
         return kept | {_OPTIMIZER + name: array for name, array in self._optimizer.state().items()}
 
@@ -173,8 +171,8 @@ class Aggregator:
         unknown = [name for name in state if not name.startswith(_PARTS)]
         if unknown:
             raise ConfigError(
-                f"the run's state holds {unknown[:3]}, which nothing here remembers; resume the run with the "
-                "fl_dp that started it."
+                f"the run's state holds {unknown[:3]}, which this fl_dp does not know; resume the run with "
+                "the fl_dp that started it."
             )
         self._aggregation.restore(below(_AGGREGATION, state))
         self._optimizer.restore(below(_OPTIMIZER, state))

@@ -25,14 +25,14 @@ class Evaluation:
     metrics: Mapping[str, float | None]
 
 
-def halves(data: "TensorData") -> tuple["TensorData", "TensorData"]:
+def halves(data: TensorData) -> tuple[TensorData, TensorData]:
     """Split the test data into validation and test halves; the same data give the same split.
 
     DataError for a single record.
     """
     if len(data) < 2:
         raise DataError(
-            'keep-model = "best" needs two test records at least: one to choose on, one to measure.'
+            'keep-model = "best" needs at least two test records: one to choose with, one to measure with.'
         )
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
     return data.subset(order[: len(data) // 2]), data.subset(order[len(data) // 2 :])
@@ -40,7 +40,7 @@ def halves(data: "TensorData") -> tuple["TensorData", "TensorData"]:
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, data: "TensorData", task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
+    model: nn.Module, data: TensorData, task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
 ) -> Evaluation:
     """Evaluate in evaluation mode, in which the model is left; losses add up in float64.
 
@@ -56,11 +56,11 @@ def evaluate(
 
 
 def try_own_metrics(
-    model: nn.Module, data: "TensorData", task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
+    model: nn.Module, data: TensorData, task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
 ) -> None:
-    """ConfigError if a metric of the user's own fails on the first weights: later clients would have paid.
+    """ConfigError if one of the user's own metrics fails on the first weights, before any client has paid.
 
-    metrics_wanted: as in `evaluate`; with it none of the user's own is measured.
+    metrics_wanted: as in `evaluate`; if given, none of the user's own is measured.
     """
     own = [one.__name__ for one in task.metrics if not isinstance(one, str)]
     if not own or metrics_wanted:
@@ -77,19 +77,19 @@ def try_own_metrics(
 
 @torch.no_grad()
 def outcomes(
-    model: nn.Module, data: "TensorData | None", task: Task, device: torch.device
+    model: nn.Module, data: TensorData | None, task: Task, device: torch.device
 ) -> Mapping[str, object]:
-    """What the page draws of the model's answers, see `tasks/outcomes.py`; empty without data, or classes."""
+    """What the page draws of the model's answers (`tasks/outcomes.py`); empty without data or classes."""
     if data is None or not are_told(data.form):
         return {}
     model.to(device).eval()
     found = torch.cat([task.outputs(model, inputs).double().cpu() for inputs, _ in _batches(data, device)])
     if found.shape != (len(data), data.form.outputs):
-        return {}  # of a task of the user's own, whose outputs may be anything
+        return {}  # the outputs of a user's own task may be anything
     return of_test_records(data, found.numpy(), data.groups if task.settings.unit_name == PERSON else ())
 
 
-def _batches(data: "TensorData", device: torch.device) -> Iterator[Batch]:
+def _batches(data: TensorData, device: torch.device) -> Iterator[Batch]:
     for start in range(0, len(data), BATCH_SIZE):
         inputs, targets = data.batch(torch.arange(start, min(start + BATCH_SIZE, len(data))))
         yield inputs.to(device), targets.to(device)

@@ -1,4 +1,4 @@
-"""What a client has spent and has left of its budget, cached because every round asks it of every client."""
+"""What a client has spent and has left of its budget; cached, as each round asks this for each client."""
 
 import math
 from functools import cached_property, lru_cache
@@ -12,7 +12,7 @@ from fl_dp.records import Entry, Mechanism, total_steps
 class History:
     """The cost of `spent`, merged entries, and how much more of `mechanism` the budget allows.
 
-    It is immutable, so every answer is computed once. Get it from `history_of`: thousands of equal clients
+    It is immutable, so each answer is computed once. Get it from `history_of`: thousands of equal clients
     share one.
     """
 
@@ -65,10 +65,10 @@ class History:
 class _Reach:
     """How many steps of a mechanism are known to fit a budget, spent ones included.
 
-    is_all: whether it is known that no more fit. If many steps fit, fewer are assumed to fit as well; an
-    accountant whose grid changes with the steps may be off by one step there.
-    A client's past and future rounds together are never more than the run's. So the first question is the
-    largest, and one or two computations answer all.
+    is_all: whether it is known that no more fit. If many steps fit, fewer are assumed to fit, too; if an
+    accountant's grid changes with the steps, this may be off by one step.
+    A client's past and future rounds are never more than the run's. So the first question is the largest, and
+    one or two computations answer all.
     """
 
     steps: int = 0
@@ -77,7 +77,6 @@ class _Reach:
 
 @lru_cache(maxsize=4096)
 def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> History:
-    """The history that all clients with these values share. spent: merged."""
     return History(budget, mechanism, spent)
 
 
@@ -88,10 +87,10 @@ def _reach_of(budget: Budget, mechanism: Mechanism, others: tuple[Entry, ...]) -
 
 
 def may_have_paid(asked: Entry, *histories: History) -> tuple[Entry, ...]:
-    """What counts as spent of steps that were asked for, and neither confirmed nor declined.
+    """What counts as spent if steps were asked for, and neither confirmed nor declined.
 
-    As many as the client's ledger may have paid for. None if its accountant cannot resolve them: the ledger
-    then declines them. histories: of all budgets that limit the steps.
+    As many steps as the client's ledger may have paid for; none if its accountant cannot resolve them, for
+    the ledger then declines them. histories: of all budgets that limit the steps.
     """
     try:
         steps = min(one.steps_left(asked.steps) for one in histories)

@@ -20,9 +20,7 @@ Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class Kept(NamedTuple):
-    """A model that is kept beside the last one. which: BEST or AVERAGE; server_round: the best one's round, 0
-    for the initial weights.
-    """
+    """A model kept beside the last one. which: BEST or AVERAGE; server_round: of the best one, else 0."""
 
     which: str
     server_round: int
@@ -51,7 +49,6 @@ class LastModel:
         return ""
 
     def state(self) -> dict[str, NDArray]:
-        """The arrays from which a resumed run continues."""
         return {}
 
     def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> None:
@@ -60,10 +57,7 @@ class LastModel:
         ConfigError if it is incomplete: otherwise the next round would be paid for, and then fail.
         """
         if state:
-            raise ConfigError(
-                f"the run's state keeps {sorted(state)[:3]} beside its last model; resume the run with the "
-                "fl_dp that began it."
-            )
+            raise _another(f"keeps {sorted(state)[:3]} beside its last model")
 
 
 class BestModel(LastModel):
@@ -78,8 +72,9 @@ class BestModel(LastModel):
         return Kept(BEST, self._round, self._arrays) if len(self._arrays) else None
 
     def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
-        """Measure the initial weights, to detect divergence later; a resumed run has done so already. A loss
-        that is not finite counts as infinite.
+        """Measure the initial weights, to detect divergence later; a resumed run has done so already.
+
+        A loss that is not finite counts as infinite.
         """
         if not len(self._arrays) and evaluate:
             loss = _loss_of(evaluate(0, arrays) or MetricRecord())
@@ -92,11 +87,11 @@ class BestModel(LastModel):
             return ""
         loss = _loss_of(metrics)
         if not math.isfinite(loss):
-            return f"its loss is not finite: the model is that of round {self._round} again"
+            return f"its loss is not finite: back to the model of round {self._round}"
         if loss > DIVERGED * self._first:
             return (
-                f"its loss {loss:.4g} is above {DIVERGED:g} times that of the start, {self._first:.4g}: the "
-                f"model is that of round {self._round} again"
+                f"its loss {loss:.4g} is above {DIVERGED:g} times that of the start, {self._first:.4g}: back "
+                f"to the model of round {self._round}"
             )
         if loss < self._loss:
             self._round, self._loss, self._arrays = server_round, loss, arrays
@@ -114,9 +109,7 @@ class BestModel(LastModel):
             return
         numbers = state.get(_NUMBERS)
         if numbers is None or numbers.shape != (3,):
-            raise ConfigError(
-                "the run's state holds no best model; resume the run with the fl_dp that began it."
-            )
+            raise _another("holds no best model")
         self._round, self._loss, self._first = int(numbers[0]), float(numbers[1]), float(numbers[2])
         self._arrays = encode(below(_ARRAY, state))
 
@@ -129,8 +122,8 @@ class AverageModel(LastModel):
 
     This post-processes noised updates, so it costs no privacy (De et al. 2022, arXiv 2204.13650, average over
     steps in the same way). Clients continue from the last model, never from the average.
-    It takes 1 - DECAY of each round's model. The first rounds have smaller decays, (1 + t) / (10 + t) after t
-    of them; otherwise the random initial weights would stay in it for long.
+    It takes 1 - DECAY of each round's model. The decay begins smaller, (1 + t) / (10 + t) after t rounds, so
+    that the first models do not stay in the average for long.
     shared: names of the averaged arrays, which clients train; the others are the last model's.
     """
 
@@ -169,9 +162,7 @@ class AverageModel(LastModel):
         found = {name: array.shape for name, array in own.items() if _are_numbers(array)}
         others = state.keys() - {_ROUNDS, *(_ARRAY + name for name in shapes)}
         if rounds is None or not _is_count(rounds) or found != shapes or others:
-            raise ConfigError(
-                "the run's state holds no average of this model; resume the run with the fl_dp that began it."
-            )
+            raise _another("holds no average of this model")
         self._rounds, self._average = int(rounds), own
 
 
@@ -180,6 +171,10 @@ def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
     if config.keep_model == AVERAGE:
         return AverageModel(shared)
     return BestModel() if config.keep_model == BEST else LastModel()
+
+
+def _another(what: str) -> ConfigError:
+    return ConfigError(f"the run's state {what}; resume the run with the fl_dp that started it.")
 
 
 def _loss_of(metrics: MetricRecord) -> float:

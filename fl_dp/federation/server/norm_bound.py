@@ -1,4 +1,4 @@
-"""Bounds how far an honest client's update can move the weights, from public numbers alone.
+"""Bounds how far an honest client's update can move the weights, from public numbers only.
 
 With w_0 the weights that were sent, a step of DP-SGD with momentum b is
 
@@ -8,8 +8,8 @@ where S is the sum of K gradients of length C at most, N the noise, B the expect
 to +-MOST_WEIGHT.
 
 Step by step. P moves no two points apart and keeps w_0, so |w_t - w_0| grows by at most rate |v| in a step.
-|v| is at most the largest |S + N| / B times 1 + b + b^2 + ..., over this round and those that a kept momentum
-comes from. So after T steps in which K <= m and |N| <= sigma C l,
+|v| is at most the largest |S + N| / B times 1 + b + b^2 + ..., over this round and all rounds from which a
+momentum is kept. So after T steps in which K <= m and |N| <= sigma C l,
 
     (1)    |w_T - w_0|  <=  rate / (1 - b)  T C (m + sigma l) / B.
 
@@ -113,7 +113,6 @@ def real_numbers(specs: Mapping[str, ArraySpec]) -> int:
 
 
 def coarsest(specs: Mapping[str, ArraySpec]) -> float:
-    """The largest machine epsilon of these arrays' types."""
     return max((float(np.finfo(one.dtype).eps) for one in specs.values()), default=0.0)
 
 

@@ -34,7 +34,7 @@ class ServerOptimizer(ABC):
     def state(self) -> Arrays:
         """The arrays kept from round to round, by name; a resumed run restores them.
 
-        A step makes new arrays and never writes into these, so that `restore` can undo a failed step.
+        A step makes new arrays and never changes these, so that `restore` can undo a failed step.
         """
         return {}
 
@@ -46,11 +46,10 @@ class ServerOptimizer(ABC):
 class MomentOptimizer(ServerOptimizer):
     """An optimizer that keeps moments of the weights' changes and adds a number to each weight.
 
-    moments: prefixes of the arrays' names in the state. expected: what the state holds, for errors.
+    moments: their names. The state holds each of them for each array.
     """
 
     moments: ClassVar[tuple[str, ...]]
-    expected: ClassVar[str]
 
     def __init__(self, learning_rate: float) -> None:
         super().__init__(learning_rate)
@@ -72,20 +71,21 @@ class MomentOptimizer(ServerOptimizer):
 
     def state(self) -> Arrays:
         return {
-            kind + name: moments[place]
+            f"{kind} of {name}": moments[place]
             for place, kind in enumerate(self.moments)
             for name, moments in self._moments.items()
         }
 
     def restore(self, state: Arrays) -> None:
-        first = self.moments[0]
-        names = [key.removeprefix(first) for key in state if key.startswith(first)]
-        if state.keys() != {kind + name for name in names for kind in self.moments}:
+        names = {key.partition(" of ")[2] for key in state}
+        keys = {name: [f"{kind} of {name}" for kind in self.moments] for name in names}
+        if state.keys() != {key for of_array in keys.values() for key in of_array}:
             raise ConfigError(
-                f"the run's state holds {sorted(state)[:3]} for {self.expected}; resume the run with the "
-                "fl_dp that started it."
+                f"the run's state holds {sorted(state)[:3]} for {type(self).__name__}, expected "
+                f"{' and '.join(self.moments) or 'nothing'} of each array; resume the run with the fl_dp "
+                "that started it."
             )
-        self._moments = {name: [state[kind + name] for kind in self.moments] for name in names}
+        self._moments = {name: [state[key] for key in of_array] for name, of_array in keys.items()}
 
 
 def server_optimizer_of(value: str) -> ServerOptimizer:

@@ -1,34 +1,32 @@
 """What the server does with the aggregated updates: the optimizers, each a row of the table at the end.
 
-A row is a subclass of `ServerOptimizer` (optimizer.py). `state` returns what it keeps between rounds, and
-`restore` takes it back.
+A row is a subclass of `ServerOptimizer` (optimizer.py).
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from fl_dp.federation.server.optimizer import Arrays, MomentOptimizer, ServerOptimizer
+from fl_dp.federation.server.optimizer import Arrays, MomentOptimizer
 from fl_dp.federation.wire.arrays import NDArray
 
 MOMENTUM = 0.9  # of FedAvgM: the paper's value where it does not search
 BETA_1, BETA_2, TAU = 0.9, 0.99, 1e-3  # of FedAdam, as in the paper's experiments
 
 
-class FedAvg(ServerOptimizer):
+class FedAvg(MomentOptimizer):
     """A step towards the aggregated weights. The usual rate of 1 goes all the way: federated averaging."""
 
     usual_learning_rate = 1.0
+    moments = ()
 
     def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
         if self.learning_rate == 1.0:
             return dict(aggregated)  # exact, while adding the difference would round
-        new = {}
-        for name, target in aggregated.items():
-            start = weights[name]
-            change = target.astype(np.float64) - start.astype(np.float64)
-            new[name] = (start + self.learning_rate * change).astype(start.dtype)
-        return new
+        return super().step(weights, aggregated)
+
+    def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
+        return self.learning_rate * change, []
 
 
 class FedAvgM(MomentOptimizer):
@@ -38,8 +36,7 @@ class FedAvgM(MomentOptimizer):
     """
 
     usual_learning_rate = 1.0
-    moments = ("velocity of ",)
-    expected = "FedAvgM, expected a velocity of each array"
+    moments = ("velocity",)
 
     def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
         velocity = MOMENTUM * moments[0] + change
@@ -50,8 +47,7 @@ class FedAdam(MomentOptimizer):
     """Reddi et al. 2021, arXiv 2003.00295, algorithm 2: Adam on the change of the weights."""
 
     usual_learning_rate = 0.1
-    moments = ("first moment of ", "second moment of ")
-    expected = "FedAdam, expected two moments of each array"
+    moments = ("first moment", "second moment")
 
     def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
         """Without bias correction of the moments, as in the paper."""

@@ -20,17 +20,17 @@ from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
 UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
-MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspent budget would need
+MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, in multiples of a fresh budget's
 
 
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
-    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps.
+    """The mechanism of one whole round, the same in the whole run: sample rate, noise multiplier, steps.
 
-    If noise-multiplier is "auto", and the client insists on one mechanism and has trained before, the earlier
-    multiplier stays. Otherwise it is calibrated for all rounds, or for `participations` of them:
-    - with all that the client has spent before, they fit its own budget, at its own delta, and its
+    With noise-multiplier = "auto": if the client allows only one mechanism and has trained before, it keeps
+    its multiplier. Otherwise the multiplier is calibrated for all rounds, or for `participations` of them:
+    - together with what the client has spent before, they fit its own budget, at its own delta, and its
       epsilon-alone;
-    - by themselves they fit the run's epsilon;
+    - alone they fit the run's epsilon;
     - the multiplier is at least the client's minimum.
     Without privacy there is no noise, and no budget.
 
@@ -41,8 +41,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     steps = steps_of_round(config, size)
     if steps > MAX_STEPS:
         raise FederationError(
-            f"declares {size} {config.unit_name}s: a round would take {steps} steps, at most {MAX_STEPS} may"
-            " be"
+            f"declares {size} {config.unit_name}s: a round would take {steps} steps, more than {MAX_STEPS}"
         )
     if not config.private:
         if not profile.allow_unprotected:
@@ -52,7 +51,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         return Entry(sample_rate(config, size), UNPROTECTED, steps)
     _check_budget(profile)
     if config.secure and not profile.allow_secure_sum:
-        raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
+        raise FederationError("joins no secure sums: its operator has not set allow-secure-sum")
     noise = _noise_multiplier(profile, config, steps)
     mechanism = Entry(sample_rate(config, size), noise, steps, members_shares(config))
     if not profile.vary_mechanism:
@@ -65,13 +64,13 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 def expected_batch(config: RunConfig, public_size: int) -> int:
     """A client's expected batch size: as configured, or all its records if it has fewer.
 
-    With all of them every step is a plain Gaussian mechanism: sound, but without amplification by sampling.
+    If it has fewer, every step is a plain Gaussian mechanism: sound, but without amplification by sampling.
     """
     return min(config.expected_batch_size, public_size)
 
 
 def sample_rate(config: RunConfig, public_size: int) -> float:
-    """At which a client draws each of its records in a step; see `RoundPlan.sample_rate`."""
+    """The probability with which a step draws each record; see `RoundPlan.sample_rate`."""
     return expected_batch(config, public_size) / public_size
 
 
@@ -98,9 +97,7 @@ def round_plan(
     task: str = "",
     origin: str = "",
 ) -> RoundPlan:
-    """The plan for the message of one round. task: identity of the server's task. origin: the run's first
-    name, if it has another now.
-    """
+    """The plan for one round's message. task: identity of the server's task. origin: the run's first name."""
     return RoundPlan(
         run=run,
         server_round=server_round,
@@ -145,7 +142,6 @@ def _check_budget(profile: ClientProfile) -> None:
 
 
 def budget_of(profile: ClientProfile) -> Budget:
-    """The budget that limits the client's rounds, as its own ledger has it."""
     return Budget(profile.epsilon, profile.delta, profile.accountant, profile.epsilon_alone or None)
 
 
@@ -157,7 +153,7 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     rate = sample_rate(config, profile.public_size)
     steps, budget = steps * participations(config), budget_of(profile)
     noise = _calibrated(rate, steps, budget, profile.spent)
-    if profile.epsilon_alone:  # which a step into a sum reaches with the client's own share of the noise
+    if profile.epsilon_alone:  # it counts only the client's own share of a sum's noise
         alone = Budget(profile.epsilon_alone, budget.delta, budget.accountant)
         try:
             own = _calibrated(rate, steps, alone, alone_of(profile.spent))
@@ -171,7 +167,7 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
 
 
 def participations(config: RunConfig) -> int:
-    """The number of rounds that a client's noise is planned for. Drawn more often, it stops at its budget."""
+    """The number of rounds for which a client's noise is planned. After more, it stops at its budget."""
     if config.participations == AUTO:
         if config.sampling == TURNS:
             return turns_of(config.rounds, config.fit_clients, config.clients)
@@ -185,8 +181,9 @@ def takes_every_round(config: RunConfig) -> bool:
 
 
 def most_rounds(config: RunConfig) -> int:
-    """In how many rounds a client is expected at most: its turns; if chance chooses, those that its noise is
-    for, and all if the noise is given.
+    """In how many rounds a client is expected at most: its turns.
+
+    If chance chooses, the rounds that its noise is planned for; all rounds, if the noise is given.
     """
     if config.sampling == TURNS:
         return turns_of(config.rounds, config.fit_clients, config.clients)
@@ -196,10 +193,10 @@ def most_rounds(config: RunConfig) -> int:
 
 @lru_cache(maxsize=1024)
 def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
-    """The calibrated noise multiplier; cached for clients of equal size and history, the usual case.
+    """The calibrated noise multiplier; cached, because most clients have equal size and history.
 
-    Also AccountingError if so little budget is left that an update would be mere noise: spending it would
-    cost privacy and teach the model nothing.
+    Also AccountingError if so little budget is left that an update would be mere noise: it would cost privacy
+    and teach the model nothing.
     """
     noise = calibrate_noise(
         sample_rate,

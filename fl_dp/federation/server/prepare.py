@@ -3,10 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 
-import torch
 from flwr.app import ArrayRecord, MetricRecord
 from torch import nn
 
@@ -16,7 +13,6 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server import evaluation
-from fl_dp.federation.server.keep import Evaluate
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.wire.arrays import (
@@ -39,98 +35,87 @@ from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.own_code import own_parts
 from fl_dp.tasks.records import evaluation_records
 from fl_dp.tasks.score_histogram import Layout
-from fl_dp.tasks.task import Task
 
 logger = logging.getLogger("fl_dp")
 
 
-@dataclass(frozen=True)
 class PreparedRun:
     """What one run needs; it starts from `arrays`.
 
-    evaluate: on test data that rounds may use. evaluate_at_the_end: on test data that no round has seen, if
-    the best model is kept; None if the last one is, which `evaluate` has measured. max_grad_norm: None
-    without privacy. evaluate_constant: the best constant prediction, on the data of the run's metrics.
-    outcomes: what `model`, as it is by then, answers to them.
+    If the best model is kept, rounds measure it on one half of the test data (`evaluate`), and the end of the
+    run on the other half, which no round has seen (`evaluate_at_the_end`).
     """
 
-    task: Task
-    model: "nn.Module"
-    strategy: PrivateStrategy
-    evaluate: Evaluate
-    arrays: ArrayRecord
-    evaluate_at_the_end: Callable[[ArrayRecord], MetricRecord] | None
-    max_grad_norm: float | None
-    task_identity: str
-    evaluate_constant: Callable[[], MetricRecord]
-    outcomes: Callable[[], Mapping[str, object]]
+    def __init__(
+        self, config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
+    ) -> None:
+        """Build what `config` names, from the state of `record` if resumed; FlDpError if that is impossible.
 
+        run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
+        """
+        self._config, self._device = config, find_device(config.device)
+        self.task = task = task_of(config)
+        self._test, self._unseen = evaluation_records(config, task), None
+        if config.site_metrics:
+            Layout.of(task.form, cap_of(config))  # ConfigError for a task that has no classes
+        self.model = new_model(task)
+        load_start(self.model, config.start)
+        arrays = state_arrays(self.model)
+        self._expected = specs(arrays)
+        if config.keep_model == BEST and self._test is not None:
+            self._test, self._unseen = evaluation.halves(self._test)
+        self.strategy = _strategy(self.model, config, run, record, on_round)
+        if self._test is not None:
+            evaluation.try_own_metrics(self.model, self._test, task, self._device, config.metric_names)
+        if record.state:
+            arrays = _resumed(self.strategy, record, config, self._expected)
+        self.arrays = encode(arrays)
 
-def prepare(
-    config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
-) -> PreparedRun:
-    """Build what `config` names, from the state of `record` if resumed; FlDpError if that is impossible.
+    @property
+    def max_grad_norm(self) -> float | None:
+        """None without privacy."""
+        return self._config.max_grad_norm if self._config.private else None
 
-    run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
-    """
-    task = task_of(config)
-    test, at_the_end = evaluation_records(config, task), None
-    if config.site_metrics:
-        Layout.of(task.form, cap_of(config))  # ConfigError for a task that has no classes
-    model = new_model(task)
-    load_start(model, config.start)
-    arrays = state_arrays(model)
-    expected = specs(arrays)
-    device = find_device(config.device)
-    measured = partial(_measured, model, task, config, expected, device)
-    if config.keep_model == BEST and test is not None:
-        test, at_the_end = evaluation.halves(test)
-    strategy = _strategy(model, config, run, record, on_round)
-    if test is not None:
-        evaluation.try_own_metrics(model, test, task, device, config.metric_names)
-    if record.state:
-        arrays = _resumed(strategy, record, config, expected)
-    of_metrics = test if at_the_end is None else at_the_end
-    return PreparedRun(
-        task,
-        model,
-        strategy,
-        lambda server_round, arrays: measured(test, arrays),
-        encode(arrays),
-        None if at_the_end is None else partial(measured, at_the_end),
-        config.max_grad_norm if config.private else None,
-        code_identity(task),
-        partial(_of_constant, task, config, of_metrics),
-        partial(evaluation.outcomes, model, of_metrics, task, device),
-    )
+    @property
+    def task_identity(self) -> str:
+        return code_identity(self.task)
 
+    @property
+    def _of_metrics(self) -> TensorData | None:
+        """The data of the run's metrics."""
+        return self._test if self._unseen is None else self._unseen
 
-def _measured(
-    model: "nn.Module",
-    task: Task,
-    config: RunConfig,
-    expected: Mapping[str, ArraySpec],
-    device: "torch.device",
-    data: "TensorData | None",
-    arrays: ArrayRecord,
-) -> MetricRecord:
-    """Loss and metrics of the weights on `data`; empty without data. Loads the weights into `model`."""
-    if data is None:
-        return MetricRecord()
-    load_arrays(model, decode(arrays, expected))
-    return _record(evaluation.evaluate(model, data, task, device, config.metric_names))
+    def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        return self._measured(self._test, arrays)
 
+    def evaluate_at_the_end(self, arrays: ArrayRecord) -> MetricRecord:
+        """Empty unless the best model is kept: `evaluate` has then measured the last one."""
+        return self._measured(self._unseen, arrays)
 
-def _of_constant(task: Task, config: RunConfig, data: "TensorData | None") -> MetricRecord:
-    """Loss and metrics of the best constant prediction, but for the user's own, which may fail on it.
+    def _measured(self, data: TensorData | None, arrays: ArrayRecord) -> MetricRecord:
+        """Loss and metrics of the weights on `data`; empty without data. Loads the weights into `model`."""
+        if data is None:
+            return MetricRecord()
+        load_arrays(self.model, decode(arrays, self._expected))
+        names = self._config.metric_names
+        return _record(evaluation.evaluate(self.model, data, self.task, self._device, names))
 
-    Empty if it is not known.
-    """
-    model = constant_prediction(task, data) if data is not None else None
-    if model is None or data is None:
-        return MetricRecord()
-    names = config.metric_names or tuple(one for one in task.metrics if isinstance(one, str))
-    return _record(evaluation.evaluate(model, data, task, find_device("cpu"), names))
+    def evaluate_constant(self) -> MetricRecord:
+        """Loss and metrics of the best constant prediction, without the user's own, which may fail on it.
+
+        Empty if it is not known.
+        """
+        data = self._of_metrics
+        model = constant_prediction(self.task, data) if data is not None else None
+        if model is None or data is None:
+            return MetricRecord()
+        own = tuple(one for one in self.task.metrics if isinstance(one, str))
+        names = self._config.metric_names or own
+        return _record(evaluation.evaluate(model, data, self.task, find_device("cpu"), names))
+
+    def outcomes(self) -> Mapping[str, object]:
+        """What the model, as it is now, answers on the data of the metrics."""
+        return evaluation.outcomes(self.model, self._of_metrics, self.task, self._device)
 
 
 def _record(result: evaluation.Evaluation) -> MetricRecord:
@@ -140,11 +125,7 @@ def _record(result: evaluation.Evaluation) -> MetricRecord:
 
 
 def _strategy(
-    model: "nn.Module",
-    config: RunConfig,
-    run: str,
-    record: RunRecord,
-    on_round: Callable[[RoundReport], None],
+    model: nn.Module, config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
 ) -> PrivateStrategy:
     lines = RoundLines()
 

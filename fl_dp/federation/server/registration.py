@@ -1,4 +1,4 @@
-"""Registers clients: asks every new node who it is, and recognises clients that come back."""
+"""Registers clients: asks each new node who it is, and recognises clients that come back."""
 
 import logging
 import math
@@ -20,11 +20,11 @@ from fl_dp.reporting.wording import by_reason, counted
 
 logger = logging.getLogger("fl_dp")
 
-PATIENCE = 60.0  # seconds that the first round waits for the answers of nodes that were just asked
-LEAST_PATIENCE = 10.0  # the same for later rounds: a busy machine or a lost connection may take as long
+PATIENCE = 60.0  # seconds for which the first round waits for nodes that were just asked
+LEAST_PATIENCE = 10.0  # the same for later rounds: a busy machine or a lost connection may take that long
 RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
-SILENT = "has left two rounds in a row unanswered; it is asked again when the run is resumed"
+SILENT = "did not answer two rounds in a row; it is asked again when the run is resumed"
 _MISSES = 2  # rounds in a row without an answer, after which a site is not asked any more
 RETRY = 10.0  # seconds after which a refused node is asked again, while a round waits for clients
 
@@ -47,8 +47,8 @@ class Question:
 class Refused:
     """A node that does not take part.
 
-    passing: it took part before, so that the fault, such as a full disk, may be temporary. again: when it is
-    asked next, unless the next round begins before. who: its site, or its node.
+    passing: it took part before, so its fault, such as a full disk, may be temporary. again: when it is asked
+    next, unless the next round begins earlier. who: its site, or its node.
     """
 
     who: str
@@ -62,9 +62,9 @@ class Registration:
 
     A restarted client comes back as a new node under its old name; the newest node counts. Its ledger must
     show at least what the server has seen in it, so a restored backup is refused. A refused node is asked
-    again in the next round, because most faults are temporary. A client that has left two rounds in a row
-    unanswered is not asked any more: each costs a round its wait, and its own data a budget. It may register,
-    so that what it has paid is known.
+    again in the next round, because most faults are temporary. A client that did not answer two rounds in a
+    row is not asked any more: each time, the round would wait for it and it might pay. It may still register,
+    so that its cost is known.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -97,7 +97,6 @@ class Registration:
         return client
 
     def begin(self, server_round: int) -> None:
-        """Prepare this round."""
         self._first, self._round = self._round == 0, server_round
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
@@ -122,17 +121,17 @@ class Registration:
             waited = time.monotonic() - started
             late = waited >= self._config.round_timeout
             if len(here) >= self._config.min_clients:
-                enough = min(enough, waited)  # so a node that joins again and again cannot delay it for ever
+                enough = min(enough, waited)  # a node that joins again and again must not delay it for ever
             if len(here) >= self._config.min_clients and (
                 late or waited - enough >= patience or not self._expecting()
             ):
                 able = [client for client in here if client.can_take_part()]
-                known = len(self.clients) + len(self._refused)  # others may still come, and have budget
+                known = len(self.clients) + len(self._refused)  # others may still come with budget
                 if able or late or waited >= PATIENCE or known >= self._config.clients:
                     return able
             refused = {one.who for one in self._refused.values() if not one.passing}
             for_good = refused | self._silent()  # no wait will bring them
-            # more sites than were asked for may know of the run
+            # more sites than planned may know of the run
             every = max(self._config.clients, len(self.clients.keys() | for_good))
             too_few = len(here) < self._config.min_clients
             if late or (too_few and every - len(for_good) < self._config.min_clients):
@@ -141,12 +140,10 @@ class Registration:
             pause(started)
 
     def ask_again(self, client: ClientRecord) -> None:
-        """Have the client register again before it next takes part."""
         self._registered.discard(client.node_id)
         self._unsure.add(client.node_id)
 
     def ask_all_again(self) -> None:
-        """Have every client register again before it next takes part."""
         self._registered.clear()
 
     def why_idle(self, client: ClientRecord) -> str:
@@ -163,7 +160,7 @@ class Registration:
         if client.node_id in self._refused:
             return self._refused[client.node_id].why
         if client.node_id in self._unsure:
-            return "has not said yet what its last round has cost"
+            return "has not shown yet what its last round cost"
         if client.run_is_spent:
             return RUN_IS_SPENT
         if not client.can_take_part():
@@ -196,7 +193,6 @@ class Registration:
                 self._register(question, reply)
 
     def _forget_gone(self, grid: BaseGrid) -> None:
-        """Drop requests to nodes that are gone."""
         gone = [key for key, one in self._asked.items() if one.node not in self._live]
         for key in gone:
             del self._asked[key]
@@ -213,7 +209,7 @@ class Registration:
                 continue
             if refused is None or refused.again <= now:
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                # no round waits for a site that has missed the last one: it may still be training
+                # no round waits for a site that missed the last one: it may still be training
                 awaited = site not in self._missed and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
         self._asked |= send(grid, {one: one.message for one in questions})
@@ -240,7 +236,7 @@ class Registration:
         who = site or f"node {node}"
         if node not in self._refused or self._refused[node].why != why:
             security_event("join refused", why, who=who)
-            logger.warning("node %d is no part of this run: %s", node, why)
+            logger.warning("node %d does not take part in this run: %s", node, why)
         self._refused[node] = Refused(who, why, passing, time.monotonic() + RETRY)
 
     def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
@@ -250,9 +246,8 @@ class Registration:
             return self._new_record(node, profile)
         if shows_less(profile.spent, known.spent):
             reason = (
-                f"client {known.name} shows a ledger with fewer steps than it had before: it was restored "
-                "from a backup, or retired in the middle of the run. Give it its newest ledger back, or wait "
-                "for the next run"
+                f"client {known.name} shows a ledger with fewer steps than before: it was restored from a "
+                "backup, or retired during the run. Give it its newest ledger back, or wait for the next run"
             )
             self.update(replace(known, reason=reason))
             raise FederationError(reason)
@@ -279,7 +274,6 @@ class Registration:
         return client
 
     def _announce(self, here: int) -> None:
-        """Log, once, what the round waits for."""
         text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} there"
         if text != self._announced and here < self._config.min_clients:
             logger.info(text)

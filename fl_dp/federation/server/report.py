@@ -1,6 +1,4 @@
-"""Reports of the rounds and of the run: what this run has cost the clients it asked, and what each client's
-ledger shows.
-"""
+"""Reports of the rounds and of the run: its cost for the clients it asked, and what each ledger shows."""
 
 import dataclasses
 import logging
@@ -52,12 +50,10 @@ class RunReporter:
         self.site_metrics: SiteMetrics | None = None  # of the last round; None if they were not due
 
     def restore(self, report: RoundReport) -> None:
-        """Continue after that round."""
         self.reports = [report]
         self.verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
 
     def announce(self) -> None:
-        """Log the settings of the run that is about to start."""
         c = self._config
         logger.info(
             "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
@@ -72,7 +68,6 @@ class RunReporter:
     def report(
         self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float
     ) -> RoundReport:
-        """Make, keep and return the report of a finished round."""
         cost = self.guarantee()
         assert cost is not None  # a round has clients
         ahead = self.last_round - server_round
@@ -134,8 +129,9 @@ class RunReporter:
         }
 
     def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
-        """What this run has cost so far, or will have cost if all that have paid take part in `rounds_more`
-        more rounds; None before the first client.
+        """What this run has cost so far; None before the first client.
+
+        rounds_more: as if everyone who has paid took part in so many more rounds.
         """
         clients = self._registration.clients.values()
         paid = [client for client in clients if client.has_cost]
@@ -153,12 +149,13 @@ class RunReporter:
     def _federation(
         self, cost: BudgetReport, clients: Mapping[str, ClientReport], ahead: int
     ) -> FederationBudget:
-        paid = {name: one for name, one in clients.items() if self._registration.clients[name].has_cost}
-        early = [name for name in paid if self._runs_out(self._registration.clients[name], ahead)]
+        known = self._registration.clients
+        paid = {name: one for name, one in clients.items() if known[name].has_cost}
+        early = [name for name in paid if self._runs_out(known[name], ahead)]
         return federation_of(cost, paid, early, ahead, self._config)
 
     def _runs_out(self, client: ClientRecord, ahead: int) -> bool:
-        """Whether its budget ends before the rounds that it is expected in, of the `ahead` to come."""
+        """Whether its budget ends before the rounds, of the `ahead` to come, in which it is expected."""
         expected = min(ahead, max(0, self._most - client.turns))
         return client.rounds_left(expected) < expected
 
@@ -195,7 +192,7 @@ def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_mor
     """What this run costs a record of one of `clients` after `rounds_more` more rounds; zero without clients.
 
     clients: those that have paid for it, or in a forecast those that will. What they claim to have spent
-    before does not count. A run without privacy guarantees nothing, whoever took part.
+    before does not count. A run without privacy guarantees nothing to anybody.
     """
     spent = [(client.run_epsilon_after(rounds_more), client.profile.delta) for client in clients]
     cost = federation_budget(spent or [(0.0, 0.0)])
@@ -210,6 +207,7 @@ def federation_of(
     config: RunConfig,
 ) -> FederationBudget:
     """The budgets of the clients that `cost` covers, `rounds_ahead` rounds before the end."""
+    alone = largest_alone([client.cost for client in clients.values()])
     return FederationBudget(
         largest=cost.largest,
         median=cost.median,
@@ -219,18 +217,12 @@ def federation_of(
         unit=config.unit_name,
         rounds_ahead=rounds_ahead,
         running_out=tuple(running_out),
-        epsilon_alone=_epsilon_alone(cost, clients.values()),
+        # composed as in `federation_budget`; None if no client's data were in a secure sum
+        epsilon_alone=math.inf if alone is not None and math.isinf(cost.epsilon) else alone,
     )
 
 
-def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientReport]) -> float | None:
-    """Composed as in `federation_budget`; None if no client's data were in a secure sum."""
-    alone = largest_alone([client.cost for client in clients])
-    return math.inf if alone is not None and math.isinf(cost.epsilon) else alone
-
-
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientReport:
-    """The client's part of a line of rounds.jsonl."""
     asked = verdict.mechanism or client.mechanism
     return _client_report(
         **_in_both(client, verdict, rounds_ahead),
@@ -268,7 +260,6 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
 
 
 def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
-    """The fields of a client that rounds.jsonl and summary.json share."""
     mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
     cost = client.cost
     return {
@@ -289,10 +280,10 @@ def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[
 
 
 def resolved(config: RunConfig, clients: Collection[ClientRecord], aggregator: Aggregator) -> RunConfig:
-    """The config with each "auto" resolved for which one value holds for the server and all `clients`.
+    """The config, with each "auto" replaced that has one value for the server and all `clients`.
 
     Values that differ between clients stay "auto" (rounds.jsonl has each client's). So do those that each
-    machine decides itself: memory sizes, and how many clients train at a time.
+    machine decides: memory sizes, and how many clients train at a time.
     """
     noises = {one.mechanism.noise_multiplier for one in clients if one.mechanism and one.mechanism.private}
     found = {

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.server.prepare import PreparedRun, prepare
+from fl_dp.federation.server.prepare import PreparedRun
 from fl_dp.federation.server.run_end import leave
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import NDArray, state_arrays
@@ -36,8 +36,8 @@ def run_federation(
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
     on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
     holds a run, which continues from its last round. by_seed: the run's seed decides who trains. say: tells
-    the operator what is waited for.
-    However it ends, summary.json says so; a failure is then raised.
+    the operator what the run waits for.
+    summary.json is written however the run ends; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     prepared: PreparedRun | None = None
@@ -47,7 +47,7 @@ def run_federation(
     with exclusive(RunFolder(folder).server_lock):
         record = RunRecord(out, resumed=resumed, on_kept=on_kept, say=say)
         try:
-            prepared = prepare(RunConfig.from_flat(flat), run, record, on_round)
+            prepared = PreparedRun(RunConfig.from_flat(flat), run, record, on_round)
             if by_seed:
                 prepared.strategy.choose_by_seed()
             prepared.strategy.start(grid, prepared.arrays, evaluate_fn=prepared.evaluate)

@@ -36,10 +36,11 @@ def leave(
     status: RunStatus,
     reason: str,
 ) -> None:
-    """Write the results, the summary last, so that it marks the rest as complete.
+    """Write the results, and the summary last: it marks the rest as complete.
 
-    The models are those of the state on the disk: a round that is not in it may be repeated, and would then
-    be released twice. The summary says what was spent, and is written even if the model cannot be.
+    The models are those of the state on the disk. A round that is not in the state may be repeated, and its
+    model would then be released twice. The summary says what was spent; it is written even if the model
+    cannot be.
     """
     end: dict[str, Any] = {"status": status, "private": private, "reason": reason}
     values, constant, weights, write = MetricRecord(), MetricRecord(), "", record.disk_room.write
@@ -51,9 +52,9 @@ def leave(
             weights = write(lambda: _save_models(out, prepared, record, private), "the run's model")
             flat = prepared.strategy.resolved().to_flat()
             write(lambda: out.write_resolved(flat), "the run's model")
-            if status != "failed" and record.kept and prepared.evaluate_at_the_end:
-                values = prepared.evaluate_at_the_end(record.kept.arrays)  # once: the run is over
             if status != "failed":
+                if record.kept:
+                    values = prepared.evaluate_at_the_end(record.kept.arrays)  # once: the run is over
                 constant = prepared.evaluate_constant()
                 outcomes = prepared.outcomes()  # of the model that was just saved
     finally:
@@ -134,23 +135,19 @@ def send_final_model(
 ) -> list[Stated]:
     """Send the model to each site that is there, and wait at most `seconds`. Costs no budget.
 
-    Returns what the sites that answered have stated of what their data have spent, each with its site's key.
+    Returns the statements of the sites that answered about what their data have spent, with the sites' keys.
     """
     content = RecordDict({ARRAYS: encode(arrays), ABOUT: ConfigRecord({"run": run, "private": private})})
-    keys = {node: _key_of(grid, node) for node in grid.get_node_ids()}  # now: later its node may be gone
+    sites = {node: grid.site_of(node) for node in grid.get_node_ids()}
+    keys = {node: site.key if site else "" for node, site in sites.items()}  # later the node may be gone
     messages = {node: Message(content, node, FINAL_MODEL, ttl=seconds) for node in keys}
     heard = {node: one.content for node, one in ask(grid, messages, seconds) if one.has_content()}
     logger.info("the final model was sent to %d sites, %d have it", len(messages), len(heard))
     return _statements(heard, keys)
 
 
-def _key_of(grid: BaseGrid, node: int) -> str:
-    site = grid.site_of(node)
-    return site.key if site else ""
-
-
 def _statements(heard: Mapping[int, RecordDict], keys: Mapping[int, str]) -> list[Stated]:
-    """The readable statements. Whether they agree with the run, and who signed them, is checked elsewhere."""
+    """The readable statements. Other code checks who signed them, and whether they agree with the run."""
     found = []
     for node, content in sorted(heard.items()):
         record = config_record(content, STATEMENT)

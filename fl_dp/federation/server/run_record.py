@@ -33,7 +33,7 @@ class DiskRoom:
     """Space for a run's state and results, reserved before sites are asked to pay for a round.
 
     A preallocated file in the run's folder holds it. If space or open files run out, the server waits for a
-    while: otherwise a round that was paid for would be lost with the run. say: tells the operator.
+    while, so that a round that was paid for is not lost with the run. say: tells the operator.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = lambda words: None) -> None:
@@ -51,8 +51,8 @@ class DiskRoom:
     def write(self, work: Callable[[], Result], what: str) -> Result:
         """Call `work`, which writes `what`, and return its result.
 
-        On a full disk, releases the reserved space, then waits for more. LaunchError if there is none within
-        WAIT_SECONDS; later calls no longer wait.
+        On a full disk it releases the reserved space, then waits for more. LaunchError if there is none
+        within WAIT_SECONDS; later calls do not wait.
         """
         deadline, told = time.monotonic() + WAIT_SECONDS, False
         while True:
@@ -68,8 +68,8 @@ class DiskRoom:
                 if self._given_up or time.monotonic() > deadline:
                     self._given_up = True
                     raise LaunchError(
-                        f"{self._file.parent}: no room for {what}: {short}. Make room, and go on "
-                        "with --resume: the run stands as after its last round."
+                        f"{self._file.parent}: no room for {what}: {short}. Make room, then continue after "
+                        "the last round with --resume."
                     ) from None
                 if not told:
                     told, words = True, f"{self._file.parent}: waiting for room for {what}: {short}"
@@ -101,18 +101,16 @@ def _shortage(error: BaseException) -> str | None:
 
 
 def kept_state(folder: Path) -> RunState | None:
-    """The state of the run in `folder`; None if the run ended before any client was asked. ConfigError if it
-    is damaged.
-    """
+    """The run's state in `folder`; None if no client was asked yet. ConfigError if it is damaged."""
     return read_state(folder / STATE) if (folder / STATE).exists() else None
 
 
 class RunRecord:
     """Keeps a run's state and rounds.jsonl up to date.
 
-    state: the one on the disk, from which a run resumes; None before the first. on_kept: called with the
-    number of the last round in the state, when the state is on the disk, but not yet the round's line. say:
-    tells the operator what the run waits for.
+    state: the one on the disk, from which a run resumes; None before the first. on_kept: called when a state
+    is on the disk, and its last round's line is not yet, with that round's number. say: tells the operator
+    what the run waits for.
     """
 
     def __init__(
@@ -165,9 +163,9 @@ class RunRecord:
         self.make_room()
 
     def agree_with_disk(self, strategy: "PrivateStrategy") -> None:
-        """Make lines and reports end with the state on the disk, if the run was ended within `round_over`.
+        """Make lines and reports end with the state on the disk, if the run ended within `round_over`.
 
-        A round in the saved state gets its line. A round that is not in it counts as not finished.
+        A round in the saved state gets its line. Any other round counts as not finished.
         """
         reports = strategy.reports
         if not reports or reports[-1].round == self._told:

@@ -1,4 +1,4 @@
-"""Turns a round's opened sum into the next global weights: one gradient step, by post-processing alone."""
+"""Turns a round's opened sum into the next global weights: one gradient step, by post-processing only."""
 
 import logging
 import math
@@ -35,7 +35,7 @@ class SecureAggregator(Aggregator):
         return max(LEAST_MEMBERS, 2 * dropouts + colluders + 1)
 
     def _needed(self, result: RoundResult) -> int:
-        """As many as the sum's own noise needs; clients that were never in the sum are not missed."""
+        """As many as the sum's own noise needs, whatever clients were never in the sum."""
         return result.sums[0].shares + self._config.secure_colluders if result.sums else 0
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
@@ -63,7 +63,11 @@ class SecureAggregator(Aggregator):
         gradient = {name: grid.spacing * np.asarray(whole, np.float64) for name, whole in total.items()}
         step = plan.learning_rate / sum(one.plan.expected_batch_size for one in survivors)
         step *= self._scale(gradient, survivors, grid.deviation)
-        return {name: _stepped(start[name], gradient[name], step) for name in self._shared}
+        new = {}
+        for name, old in start.items():
+            way = gradient[name].view(np.complex128)[..., 0] if old.dtype.kind == "c" else gradient[name]
+            new[name] = (old - step * way).astype(old.dtype)
+        return new
 
     def _scale(self, gradient: Mapping[str, NDArray], survivors: Sequence[Asked], deviation: float) -> float:
         """The factor for the sum: 1, or less if the sum is longer than honest members can make it.
@@ -81,16 +85,10 @@ class SecureAggregator(Aggregator):
         if length <= most:
             return 1.0
         logger.warning(
-            "the sum of %d members has length %.4g and is scaled down to %.4g, the longest that honest ones "
-            "can make; a member sends what it should not",
+            "the sum of %d members has length %.4g and is scaled down to %.4g, the most that honest members "
+            "make; some member is dishonest or faulty",
             len(survivors),
             length,
             most,
         )
         return most / length
-
-
-def _stepped(start: NDArray, gradient: NDArray, step: float) -> NDArray:
-    """start - step * gradient, in the type of `start`."""
-    way = gradient.view(np.complex128)[..., 0] if start.dtype.kind == "c" else gradient
-    return (start - step * way).astype(start.dtype)

@@ -46,7 +46,7 @@ logger = logging.getLogger("fl_dp")
 
 NO_ANSWER = "no answer before the evaluation was closed"
 NOT_ASKED = "was not there to be asked"
-SHOWS_LESS = "its account of test records lacks evaluations of before: restored from a backup, or retired"
+SHOWS_LESS = "its account of test records lacks earlier evaluations: restored from a backup, or retired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class SiteEvaluations:
     def measure(
         self, grid: BaseGrid, server_round: int, last_round: int, weights: ArrayRecord
     ) -> SiteMetrics | None:
-        """The sites' metrics of these weights; None but after the last round.
+        """The sites' metrics of these weights; None unless this is the last round.
 
-        Asked are all sites that have registered and are there.
+        Asks all sites that have registered and are there.
         """
         if not self._is_due(server_round, last_round):
             return None
@@ -102,9 +102,9 @@ class SiteEvaluations:
         )
 
     def count_interrupted(self, server_round: int, last_round: int) -> None:
-        """Go on with the clients' accounts after a run was interrupted in that round.
+        """Continue the clients' accounts after a run was interrupted in that round.
 
-        Its evaluation, if one was due, may have been paid for: nobody knows when the run ended.
+        If an evaluation was due, it may have been paid for: nobody knows when the run ended.
         """
         if self._is_due(server_round, last_round):
             self._begin(self._registration.clients)
@@ -120,7 +120,7 @@ class SiteEvaluations:
     def _answers(
         self, grid: BaseGrid, server_round: int, weights: ArrayRecord, nodes: Mapping[str, int]
     ) -> dict[str, tuple[SiteHistogram, Counted]]:
-        """The sites' verified histograms; of a site that gives none its line says why."""
+        """The sites' verified histograms. If a site gives none, its line says why."""
         config = self._config
         plan = EvaluationPlan(
             run=self._run,
@@ -134,7 +134,7 @@ class SiteEvaluations:
             name: Message(content, node, EVALUATE, ttl=ttl, group_id=str(server_round))
             for name, node in nodes.items()
         }
-        # all answer, if only that they decline
+        # a decline is an answer, too
         quorum = Quorum(dict.fromkeys(messages, 1), 0, lambda name, reply: True)
         answered = {
             name: quorum.noted(name, reply) for name, reply in ask(grid, messages, ttl, quorum.is_closed)
@@ -212,7 +212,7 @@ def _check_account(answer: SiteHistogram) -> float:
     kinds = {(one.sample_rate, one.noise_multiplier) for one in answer.spent}
     ((rate, multiplier), *others) = kinds or ((0.0, 0.0),)
     if others or rate != 1.0 or not multiplier:
-        raise FederationError("its account of test records holds something else than equal evaluations")
+        raise FederationError("its account of test records holds something other than equal evaluations")
     epsilon = Budget(answer.budget, answer.delta, answer.accountant).epsilon_of(answer.spent)
     if not abs(epsilon - answer.epsilon) <= TOLERANCE:
         raise FederationError(f"claims epsilon {answer.epsilon:.6f}, its evaluations cost {epsilon:.6f}")
@@ -222,9 +222,7 @@ def _check_account(answer: SiteHistogram) -> float:
 
 
 def metrics_of(layout: Layout, counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:
-    """ "metrics" of what the sites have counted together, with their intervals, and "outcomes", which the
-    page draws; both empty without sites.
-    """
+    """ "metrics" of the sites' counts, with intervals; "outcomes", for the page. Both empty without sites."""
     if not counted:
         return {"metrics": {}, "outcomes": {}}
     cells = np.sum([one.cells for one in counted], axis=0)

@@ -1,6 +1,6 @@
 """A run's state between two rounds: a plain record, saved by one function and loaded by one.
 
-The file is an .npz archive of the arrays, with the last round's line and, as JSON, the rest. It is written
+The file is an .npz archive of the arrays, the last round's line and, as JSON, everything else. It is written
 whole or not at all, and nothing in it is ever executed.
 """
 
@@ -54,9 +54,9 @@ class RunState(_Header):
     the `NUMERICS` of the fl_dp that ran it. started: when the run first started, UTC, ISO 8601; seconds: how
     long its rounds took. clients: all that ever registered, with what they were asked for and paid;
     registered: the names of those that need not register again.
-    last: the last round's report; None before the first. secret: the secret of the choice of clients.
-    arrays: the complete global model. aggregated: what aggregation, server optimizer and local algorithm
-    keep at the server. kept: of a model that is kept beside the last one.
+    last: the last round's report; None before the first. secret: decides the choice of clients. arrays: the
+    complete global model. aggregated: what aggregation and server optimizer keep. kept: the state of a model
+    that is kept beside the last one.
     """
 
     last: RoundReport | None = None
@@ -67,7 +67,6 @@ class RunState(_Header):
 
     @property
     def rounds(self) -> int:
-        """The number of finished rounds."""
         return self.last.round if self.last else 0
 
     def check_same(self, config: RunConfig) -> None:
@@ -81,8 +80,8 @@ class RunState(_Header):
         for key, value in config.to_flat().items():
             if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):
                 raise ConfigError(
-                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
-                    "or start a new run."
+                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; set that "
+                    "again, or start a new run."
                 )
 
 

@@ -1,4 +1,4 @@
-"""The federation's rounds: a Flower strategy that trusts no client's privacy claims and exceeds no budget."""
+"""The federation's rounds: a Flower strategy that trusts no client's privacy claim and exceeds no budget."""
 
 import logging
 import math
@@ -66,7 +66,6 @@ class StrategyParts:
 def usual_parts(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
-    """The default parts for this config."""
     aggregating = aggregator_of(config, shared)
     registration = Registration(config)
     return StrategyParts(
@@ -80,7 +79,7 @@ def usual_parts(
 
 
 def _checked(parts: object, name: str) -> StrategyParts:
-    """`parts`, made by the strategy that the config names; ConfigError unless each is of its part's class."""
+    """`parts`, as the config's strategy made them; ConfigError unless each has the class of its part."""
     if not isinstance(parts, StrategyParts):
         raise no_parts(name, f"it made a {type(parts).__name__}")
     for part, kind in get_type_hints(StrategyParts).items():
@@ -102,7 +101,7 @@ class PrivateStrategy(Strategy):
     on_round: called with the report of each finished round. on_registered: called when clients have
     registered, or when a sum changes their mechanism, before any of them is asked for a round. Both may save
     `state`, from which the run can resume.
-    make_parts: makes the parts, if not the default ones.
+    make_parts: makes the parts; by default the usual ones.
 
     Flower's own loop cannot stop early; `start` replaces it. When `start` returns or raises, `result` and
     `reports` hold everything so far.
@@ -135,7 +134,6 @@ class PrivateStrategy(Strategy):
 
     @property
     def reporting(self) -> RunReporter:
-        """The run's cost and budgets."""
         return self._parts.reporting
 
     @property
@@ -162,7 +160,7 @@ class PrivateStrategy(Strategy):
         return self._site_metrics.accounts() if any(one.tests for one in known) else None
 
     def resolved(self) -> RunConfig:
-        """The run's config with each "auto" resolved that is the same value for all."""
+        """The run's config, with each "auto" replaced that has one value for all."""
         return resolved(self._config, self._parts.registration.clients.values(), self._parts.aggregating)
 
     def state(self, seconds: float, started: str = "") -> RunState:
@@ -187,7 +185,7 @@ class PrivateStrategy(Strategy):
         """Let `start`, called with the state's arrays, continue after the rounds of `state`.
 
         Under the same run name the interrupted round is repeated exactly. Under a new name every client
-        registers first; until it does, it counts as having spent one round that the server has not seen.
+        registers first. Until it does, one round that the server has not seen counts as spent.
         """
         parts = self._parts
         self._over = state.rounds
@@ -221,14 +219,14 @@ class PrivateStrategy(Strategy):
         num_rounds: default, the config's. timeout: Flower's argument; the config's round-timeout applies. A
         shorter timeout is refused: clients are told round-timeout and would pay for a round that is over.
         train_config, evaluate_config: unused; the RunConfig decides what clients are asked for. evaluate_fn:
-        returns "loss" and "accuracy" of the global model after each round. FlDpError: too few clients within
-        round-timeout.
+        returns "loss" and "accuracy" of the global model after each round. FlDpError if too few clients come
+        within round-timeout.
         """
         if timeout is not None and not timeout >= self._config.round_timeout:
             raise ConfigError(
                 f"timeout = {timeout:g}: shorter than round-timeout = {self._config.round_timeout:g}, within "
-                "which clients are asked to answer: what came later would be paid for and lost. Set "
-                f"round-timeout = {timeout:g} in the RunConfig."
+                "which clients may answer: later answers would be paid for and lost. Set round-timeout = "
+                f"{timeout:g} in the RunConfig."
             )
         try:
             self.summary()
@@ -248,7 +246,7 @@ class PrivateStrategy(Strategy):
         self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
         if self._parts.choosing.nobody_left:
             return False
-        # the replies get no name, which would keep their arrays in memory until the next round's arrive
+        # a variable for the replies would keep their arrays in memory until the next round's arrive
         arrays, _ = self.aggregate_train(server_round, self._replies(grid))
         if arrays:
             self.result.arrays = arrays
@@ -279,17 +277,17 @@ class PrivateStrategy(Strategy):
         in_sum = own.adds_up and not parts.aggregating.needs_single_updates
         if self._config.secure and not in_sum:
             raise ConfigError(
-                'aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.'
+                'aggregation = "secure": this grid opens no sums; use run.sh, server.py or fl_dp.'
             )
         known = {one.name: one.mechanism for one in chosen}
         asked = parts.asking.ask(chosen, server_round, arrays, in_sum=in_sum)
         if any(one.client.mechanism != known[one.client.name] for one in asked):
-            self._on_registered()  # if the run is killed now, it goes on with what they may have paid
+            self._on_registered()  # a run that is killed now resumes with what they may have paid
         self._asked = self._unjudged = asked
         return [asked.message for asked in self._asked]
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
-        """`chosen`, or nobody if they are fewer than min-updates: they would pay for a round that is lost.
+        """`chosen`, or nobody if they are fewer than min-updates: they would pay for a lost round.
 
         With Poisson sampling the next draw may be larger. Otherwise too few clients have budget left, and the
         run ends.
@@ -301,7 +299,7 @@ class PrivateStrategy(Strategy):
         return []
 
     def _replies(self, grid: BaseGrid) -> list[Message]:
-        """The replies until the round is closed. A grid that adds them up decides itself when that is."""
+        """The replies until the round is closed. A grid that adds them up decides itself when to close."""
         asked = {one.client.name: one for one in self._asked}
         messages, seconds = {name: one.message for name, one in asked.items()}, self._config.round_timeout
         if grid.adds_up:
@@ -341,7 +339,7 @@ class PrivateStrategy(Strategy):
         return metrics
 
     def _roll_back_if_diverged(self, server_round: int, metrics: MetricRecord) -> None:
-        """Keep the measured model if it is the best so far; go back to the best if it has diverged."""
+        """Keep the measured model if it is the best so far; go back to the best if this one has diverged."""
         diverged = self._kept.update(server_round, self.result.arrays, metrics)
         if diverged and self.kept:
             logger.warning("round %d is rolled back, and paid for: %s", server_round, diverged)
@@ -360,12 +358,10 @@ class PrivateStrategy(Strategy):
         return None
 
     def summary(self) -> None:
-        """Log the settings of the run that is about to start."""
         self.reporting.announce()
 
     def _count_unjudged(self) -> None:
-        """Count unverified rounds as spent, in the summary only. The saved state stays; a resumed run asks
-        again."""
+        """Count unverified rounds as spent, only in the summary: a resumed run asks again."""
         if self._unjudged:
             self.reporting.verdicts = count_unanswered(self._parts.registration, self._unjudged)
             self._unjudged = []

@@ -1,8 +1,8 @@
 """The outcome of a round: when it is closed, which replies are valid, and what counts as spent.
 
 Every reply is checked against what the server asked for and knows. What a client has not confirmed counts as
-spent. A round is closed when all have answered, or when a quorum has and a grace time is over (`Quorum`), so
-that no single site holds up the others.
+spent. A round is closed when all have answered, or when a quorum has answered and a grace time is over
+(`Quorum`). So no single site holds up the others.
 """
 
 import logging
@@ -34,23 +34,23 @@ Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
 
 GRACE = 2.0  # times the quorum's seconds, for which the others are waited for
-MOST_WORK = 10.0  # the most work of a site, over the quorum's: nobody can check its declared size
-TOLERANCE = 1e-6  # of a claimed epsilon: enough for rounding between machines, not for another mechanism
+MOST_WORK = 10.0  # the most work of a site, in units of the quorum's: nobody can check its declared size
+TOLERANCE = 1e-6  # of a claimed epsilon: covers rounding between machines, but no other mechanism
 NO_REPLY = "no reply before the round was closed"
 ENDED_WITHIN = "the run was ended before it had answered"
 LOST_STEPS = (
     "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
-    "or retired in the middle of the run"
+    "or retired during the run"
 )
 
 
 class Quorum:
     """Decides when to close a round in which not all clients have answered.
 
-    A quorum is updates from more than half of those asked, and no fewer than the round needs. When it is
-    there, the others get GRACE times the time that it took, and at least LEAST_PATIENCE seconds. A client
+    A quorum is updates from more than half of the clients asked, and no fewer than the round needs. When it
+    is there, the others get GRACE times the time that it took, and at least LEAST_PATIENCE seconds. A client
     that was asked for more steps than any in the quorum gets proportionally more time, up to MOST_WORK times.
-    An update that comes later is paid for and lost; so a majority sets the pace, not whoever answers first.
+    A later update is paid for and lost; so a majority sets the pace, not the first to answer.
 
     Only valid updates count. Otherwise refusals, which are quick, would cut off sites that train and have
     paid.
@@ -58,8 +58,8 @@ class Quorum:
     A site that this run has never asked before gets all of round-timeout: its pace is unknown, and its
     operator may have to approve first. `round-timeout` bounds every wait.
 
-    steps: those that each client was asked for, by its name. needed: the number of updates that the round
-    needs. counts: whether a client's reply is one. new: clients never asked before.
+    steps: how many each client was asked for, by name. needed: the number of updates that the round needs.
+    counts: whether a client's reply is an update. new: clients never asked before.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Quorum:
 class Verdict:
     """The outcome of one client's round.
 
-    arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
-    if not, the client must register again before its next round. reported: the numbers of its update that
-    reports show, by name. scaled: the factor by which its update was scaled down, if it was longer than an
-    honest one can be. mechanism: this round's, if its shares differ from those of the client's other rounds.
+    arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost; if not,
+    the client must register again before its next round. reported: the numbers of its update that reports
+    show, by name. scaled: the factor by which an update was scaled down that was longer than honest ones can
+    be. mechanism: this round's, if its shares differ from those of the client's other rounds.
     """
 
     status: ClientStatus
@@ -143,15 +143,15 @@ class RoundResult:
 class ReplyVerifier:
     """Verifies the replies of a round.
 
-    registration: told which clients have to register again, because their round is not confirmed. expected:
-    the arrays that clients send back.
+    registration: asks clients to register again whose round is not confirmed. expected: the arrays that
+    clients send back.
     """
 
     def __init__(self, registration: Registration, expected: Mapping[str, ArraySpec]) -> None:
         self._registration, self._expected = registration, expected
 
     def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> RoundResult:
-        """Check every reply, or its absence, against its request; book the cost on the clients' records."""
+        """Check every reply, or its absence, against its request; note the cost in the clients' records."""
         answers: dict[str, Message] = {}
         for answer in replies:
             answers.setdefault(answer.metadata.reply_to_message_id, answer)
@@ -169,7 +169,7 @@ class ReplyVerifier:
                 verdict = replace(verdict, mechanism=paid.mechanism)
             result.verdicts[one.client.name] = verdict
             if group is not None and reply and (shares or verdict.arrays is not None):
-                groups[group].append((one, reply))  # a secure sum contains its vector, whatever the verdict
+                groups[group].append((one, reply))  # its vector is in a secure sum, whatever the verdict
             elif verdict.arrays is not None:
                 result.updates.append((verdict.arrays, one.weight))
                 result.owners.append(one)
@@ -206,7 +206,7 @@ class ReplyVerifier:
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
-    """Count the round within which the run ends as spent by all that were asked: they may have paid."""
+    """Count the round in which the run ends as spent by all that were asked: they may have paid."""
     for one in asked:
         registration.update(one.client.not_confirming(one.mechanism))
     return {one.client.name: Verdict("failed", ENDED_WITHIN, confirmed=False) for one in asked}
@@ -217,14 +217,13 @@ def settle(
 ) -> tuple[Verdict, ClientRecord]:
     """The verdict on a reply (None: there was none), and the client's record after it.
 
-    The record holds what was verified, or all that may have been spent.
-
-    in_group: our own grid made the reply, and its update is in a sum. Never raises, whatever the reply holds.
+    The record holds what was verified, or everything that may have been spent. Never raises, whatever the
+    reply holds. in_group: our own grid made the reply, and its update is in a sum.
     """
     client, asked = question.client, question.mechanism
     try:
         answer, problem = _read(reply, question.message, expected, in_group)
-        if isinstance(answer, Refusal) and answer.status == "declined":  # so nothing was reserved
+        if isinstance(answer, Refusal) and answer.status == "declined":  # it reserved nothing
             exhausted = client.exhausted or answer.budget_exhausted
             return Verdict("declined", answer.reason), replace(client, exhausted=exhausted)
         if isinstance(answer, Refusal):
@@ -270,12 +269,12 @@ def _check_claim(
 ) -> None:
     """FederationError, which names the claim, unless the client spent exactly what was `expected`.
 
-    Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
-    that took part in another run in between shows steps that the server does not know: its update is dropped,
+    Epsilon is recomputed from the mechanism, never trusted; without privacy it is infinite. If a client took
+    part in another run meanwhile, it shows steps that the server does not know. Its update is then dropped,
     and it must register again.
     """
     if merge(update.spent) != expected:
-        raise FederationError("its ledger does not show what it held before and this round, and no more")
+        raise FederationError("its ledger does not show exactly what it held before plus this round")
     if update.delta != client.profile.delta:
         raise FederationError(f"claims delta {update.delta:g}, said {client.profile.delta:g} before")
     if not private:

@@ -12,7 +12,7 @@ import torch
 from flwr.app import Array, ArrayRecord
 from flwr.common.constant import SType
 from numpy.lib import format as npy
-from torch import Tensor, nn
+from torch import nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.schema import some_names
@@ -29,8 +29,6 @@ _TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """The shape and type that an array must have."""
-
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -43,11 +41,15 @@ def specs(arrays: Mapping[str, NDArray]) -> dict[str, ArraySpec]:
 def state_arrays(model: nn.Module) -> dict[str, NDArray]:
     """Parameters and buffers by name, each tied parameter only once, under its first name.
 
-    After averaging, a second name would still hold the old value and undo the round.
+    After averaging, its second name would still hold the old value and undo the round.
     """
     first = {name for name, _ in model.named_parameters()}
     tied = {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
-    return {name: _numpy(tensor) for name, tensor in model.state_dict().items() if name not in tied}
+    return {
+        name: tensor.detach().cpu().numpy().copy()  # copied: the model trains on, the message must not change
+        for name, tensor in model.state_dict().items()
+        if name not in tied
+    }
 
 
 def shared_specs(model: nn.Module, personal: str) -> dict[str, ArraySpec]:
@@ -64,7 +66,6 @@ def load_arrays(model: nn.Module, arrays: Mapping[str, NDArray]) -> None:
 
 
 def encode(arrays: Mapping[str, NDArray]) -> ArrayRecord:
-    """The arrays as a Flower record."""
     return ArrayRecord({name: _encode_one(np.asarray(array)) for name, array in arrays.items()})
 
 
@@ -139,12 +140,6 @@ def _npy_header(spec: ArraySpec, fortran_order: bool) -> bytes:
     descr = npy.dtype_to_descr(spec.dtype)
     npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": fortran_order, "shape": spec.shape})
     return stream.getvalue()
-
-
-def _numpy(tensor: Tensor) -> NDArray:
-    # copied: the message must not change while the model trains on
-    copy: NDArray = tensor.detach().cpu().numpy().copy()
-    return copy
 
 
 def below(prefix: str, arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:

@@ -1,4 +1,4 @@
-"""The ranges of what an honest client can report; a message outside of them is refused.
+"""The ranges of what an honest client can report; a message outside them is refused.
 
 Within them no accountant raises anything but an `FlDpError`, and none takes long. Outside are overflows (the
 square of 1e-300), hours of computing, and names that are paths.
@@ -50,7 +50,10 @@ class Spent:
 def check_profile(profile: ClientProfile) -> None:
     """ConfigError for values that no client of fl_dp can have, beyond the ranges that the fields declare."""
     require(is_name(profile.client), "client", "a short printable name that is no path")
-    _check_accountant(profile.accountant)
+    try:
+        check_holds_budgets(profile.accountant)
+    except ConfigError as error:
+        raise ConfigError(f"message with an impossible accountant: {error}") from None
     require(
         profile.epsilon_alone == 0 or LEAST_EPSILON <= profile.epsilon_alone <= MOST_EPSILON,
         "epsilon_alone",
@@ -66,7 +69,7 @@ def entries_of(columns: Spent) -> tuple[Entry, ...]:
 
 def require(condition: bool, field: str, expected: str) -> None:
     if not condition:
-        raise impossible(field, expected)
+        raise ConfigError(f"message with an impossible {field}: expected {expected}.")
 
 
 def require_only(found: Iterable[str], known: Iterable[str]) -> None:
@@ -78,14 +81,3 @@ def require_only(found: Iterable[str], known: Iterable[str]) -> None:
             f"message with records that do not belong together: {unknown} not known, {missing} missing; "
             f"do both sides run the same fl_dp?"
         )
-
-
-def impossible(field: str, expected: str) -> ConfigError:
-    return ConfigError(f"message with an impossible {field}: expected {expected}.")
-
-
-def _check_accountant(name: str) -> None:
-    try:
-        check_holds_budgets(name)
-    except ConfigError as error:
-        raise ConfigError(f"message with an impossible accountant: {error}") from None

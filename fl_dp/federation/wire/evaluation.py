@@ -3,7 +3,7 @@
     server -> client   "evaluation", "arrays"
     client -> server   "histogram", "spent", "arrays", or "refusal"
 
-As all messages they are checked on receipt, and an answer is built from `SiteHistogram` or `Refusal` alone.
+Like all messages they are checked on receipt, and an answer is built only from `SiteHistogram` or `Refusal`.
 """
 
 from collections.abc import Mapping
@@ -69,8 +69,7 @@ class SiteHistogram:
     """A client's answer: the noised histogram of its test records.
 
     cells: float64 (size,), see `tasks/score_histogram.py`. spent: what its account of test records holds,
-    this evaluation included; epsilon, delta: the cost of it; budget: the most that it may spend; accountant:
-    the one that computes it.
+    this evaluation included; epsilon, delta: the cost of that; budget: its limit; accountant: its accountant.
     """
 
     cells: Annotated[NDArray, Read(_cells), Leaves("noised, which evaluate-epsilon pays for")]
@@ -87,7 +86,7 @@ def evaluation_to_content(plan: EvaluationPlan, arrays: ArrayRecord) -> RecordDi
 
 
 def evaluation_from_content(content: RecordDict) -> EvaluationPlan:
-    """ConfigError for a message that is none, or impossible. The weights are not decoded yet."""
+    """ConfigError for an invalid message. The weights are not decoded yet."""
     require_only(content, (EVALUATION, ARRAYS))
     return read_in(content, EVALUATION, EvaluationPlan)
 

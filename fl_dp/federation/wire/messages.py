@@ -8,8 +8,8 @@
     after the last round, server -> client: "arrays", "about"; client -> server: "heard", "statement"
 
 Messages from another machine are not trusted to be well-formed: a missing, unknown, mistyped or impossible
-field is a ConfigError that names it. A reply is built here from `ClientProfile`, `LocalUpdate` or `Refusal`
-alone; what is not a field of these does not leave the client.
+field is a ConfigError that names it. A reply is built here, only from `ClientProfile`, `LocalUpdate` or
+`Refusal`: what is not a field of these does not leave the client.
 """
 
 import dataclasses
@@ -78,7 +78,6 @@ def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
 
 
 def plan_only(content: RecordDict) -> RoundPlan:
-    """The plan of a message, which may lack the weights."""
     return read_in(content, PLAN, RoundPlan)
 
 
@@ -88,7 +87,6 @@ def profile_to_content(profile: ClientProfile) -> RecordDict:
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
-    """A client's answer when it is asked to register."""
     if REFUSAL in content:
         return refusal_from_content(content)
     _check_protocol(content)
@@ -99,7 +97,7 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
 
 
 def _check_protocol(content: RecordDict) -> None:
-    """ConfigError for a site with other messages. Nothing of them is read: it may mean something else."""
+    """ConfigError for a site with another protocol. Nothing more is read: it may mean something else."""
     record = config_record(content, VERSION)
     found = None if record is None else record.get("protocol")
     if found != PROTOCOL:
@@ -124,8 +122,8 @@ def reply_from_content(
 ) -> tuple[LocalUpdate | Refusal, str]:
     """A client's answer to a round, and what is wrong with its arrays (else empty).
 
-    The two are separate, because what a client has spent counts even if its arrays cannot be used. Other
-    records are ignored here; the server has refused them before (`server/verify.py`).
+    The two are separate, because a client's cost counts even if its arrays cannot be used. Other records are
+    ignored here; the server has refused them before (`server/verify.py`).
     """
     if REFUSAL in content:
         return refusal_from_content(content), ""
@@ -141,7 +139,7 @@ def reply_from_content(
 
 
 def beyond_use(arrays: Mapping[str, NDArray]) -> str | None:
-    """The first array with values beyond MOST_WEIGHT, which clients neither send nor accept; else None."""
+    """The first array with values beyond MOST_WEIGHT, which clients neither send nor accept; or None."""
     floats = ((name, array) for name, array in arrays.items() if array.dtype.kind in "fc" and array.size)
     return next((name for name, array in floats if abs(array).max() > MOST_WEIGHT), None)
 

@@ -7,8 +7,8 @@ for every client a report whose own arrays are empty.
     grid -> strategy    in a client's reply: GROUP, the sum that the update went into;
                         and in one reply of each group: SUM and the messages answered by it
 
-A secure sum is such a group, of integers. The grid that opens it says how many honest members' shares make up
-its noise or, if it could not be opened, why.
+A secure sum is a group with a sum of integers. The grid that opens it says how many honest members' shares
+make its noise or, if it could not be opened, why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ class WeightedSum:
     """The sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights.
 
     A secure sum's arrays are int64, and count each client once. shares: of its noise; 0 for other sums.
-    masked: nobody has seen its parts; False in a simulation, which adds them up in the clear.
+    masked: nobody has seen its parts; False in a simulation, which adds them up without masks.
     """
 
     arrays: Mapping[str, NDArray]
@@ -52,7 +52,6 @@ def ask_for_sum(content: RecordDict, weight: float, names: Sequence[str] = ()) -
 
 
 def summed_names(content: RecordDict) -> list[str]:
-    """The names of the arrays in a secure sum."""
     record = config_record(content, ADD_UP)
     return [] if record is None else [str(name) for name in record["names"]]  # type: ignore[union-attr]
 
@@ -121,12 +120,13 @@ def read_sum(
             raise FederationError(str(group["lost"]))
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
-        raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
+        raise FederationError(f"{len(carriers)} replies contain the sum of a group of {len(answered)}")
     group = config_record(carriers[0], GROUP)
     members = None if group is None else group.get("messages")
     if not isinstance(members, list) or sorted(map(str, members)) != sorted(answered):
-        raise FederationError("a sum holds other updates than those that can be averaged")
-    sums = {name: ArraySpec(spec.shape, _sum_type(spec)) for name, spec in expected.items()}
+        raise FederationError("a sum holds other updates than those of its replies")
+    kinds = {name: np.int64 if spec.dtype.kind == "i" else np.float64 for name, spec in expected.items()}
+    sums = {name: ArraySpec(spec.shape, np.dtype(kinds[name])) for name, spec in expected.items()}
     arrays = decode(array_record(carriers[0], SUM), sums)
     weight = sum(weights[message_id] for message_id in answered)
     if group and (shares := _shares_in(group)):
@@ -134,7 +134,7 @@ def read_sum(
     most = weight * MOST_WEIGHT * _ROUNDING
     for name, array in arrays.items():
         if array.size and abs(array).max() > most:
-            raise FederationError(f"the sum of array {name!r} holds values that no updates add up to")
+            raise FederationError(f"the sum of array {name!r} holds values too large for these updates")
     return WeightedSum(arrays, weight)
 
 
@@ -142,8 +142,3 @@ def _shares_in(group: ConfigRecord | None) -> int:
     """The number of shares; 0 if it is missing or impossible."""
     shares = 0 if group is None else group.get("shares")
     return shares if type(shares) is int and 0 <= shares <= MOST_MEMBERS else 0
-
-
-def _sum_type(spec: ArraySpec) -> "np.dtype[np.generic]":
-    """Integers add up in int64, all else in float64."""
-    return np.dtype(np.int64 if spec.dtype.kind == "i" else np.float64)

@@ -1,6 +1,6 @@
 """What a grid of fl_dp can do, and the one way to ask over it: questions go out, answers come in.
 
-Flower's own `send_and_receive` polls for replies every 3 s; a round of a small model takes less.
+Flower's own `send_and_receive` polls every 3 s for replies; a round of a small model takes less.
 """
 
 import logging
@@ -49,7 +49,6 @@ class BaseGrid(Grid):
         """Nobody waits for the answers to these messages any more."""
 
     def set_run(self, run: Any) -> None:
-        """Flower's record of the run."""
         self._run = run
 
     @property
@@ -75,7 +74,7 @@ class BaseGrid(Grid):
 
 
 class FlowerGrid(BaseGrid):
-    """A grid that is not fl_dp's: it can push and pull, whatever else it says of itself."""
+    """A grid that is not fl_dp's: only its push and pull are used, whatever else it claims."""
 
     def __init__(self, below: Grid) -> None:
         self._below = below
@@ -135,10 +134,10 @@ def ask(
 ) -> Iterator[tuple[Key, Message]]:
     """Send the questions and yield the first answer to each as it comes, until all are there or time is up.
 
-    What could not be sent is not waited for. A reply that answers no question is dropped and logged.
+    Questions that could not be sent are not waited for. A reply to no question is dropped and logged.
 
     is_enough: whether the answers so far are enough without the `missing`, `waited` seconds after all were
-    sent. leave_open: who has not answered may still read its question; else it is given up.
+    sent. leave_open: a question without an answer may still be read; else it is given up.
     """
     waiting = send(grid, questions)
     started = time.monotonic()
@@ -150,12 +149,12 @@ def ask(
             yield from new
             del new  # with the arrays that nobody has kept
             waited = time.monotonic() - started
-            # by when it looked, not by now: an answer in time is taken, however busy the asker
+            # the time of the look counts, not the present: a busy caller must not lose an answer
             if not waiting or is_enough(waiting.values(), waited) or looked - started >= seconds:
                 break
             if not has_waited:
                 pause(started)
-    finally:  # also if the asker takes no more: who then reads its question would pay for nothing
+    finally:  # also if the caller stops: a client that still reads its question would pay for nothing
         if not leave_open:
             grid.give_up(waiting)
 
@@ -170,7 +169,7 @@ def send(grid: BaseGrid, questions: Mapping[Key, Message]) -> dict[str, Key]:
 
 
 def pull(grid: BaseGrid, waiting: dict[str, Key]) -> list[tuple[Key, Message]]:
-    """The replies so far to the questions of `waiting`, which loses these; the first if there are several."""
+    """The replies so far; their questions are removed from `waiting`. Only the first reply to each counts."""
     found = []
     for reply in grid.pull_messages(list(waiting)):
         answered = reply.metadata.reply_to_message_id
@@ -184,7 +183,7 @@ def pull(grid: BaseGrid, waiting: dict[str, Key]) -> list[tuple[Key, Message]]:
 def require_answer(reply: Message, question: Message) -> RecordDict:
     """The reply's content; FederationError for an error, and for a reply that does not answer `question`.
 
-    All of the reply is the sender's word, even node, run, round and kind of message.
+    Nothing in the reply is trusted, not even its node, run, round and kind of message.
     """
     if reply.has_error():
         raise FederationError(

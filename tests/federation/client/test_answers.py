@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from federation.client.sites import MODEL, PLAN, Site
+from flwr.app import Context, RecordDict
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.errors import ModelError
+from fl_dp.errors import FlDpError, ModelError
 from fl_dp.federation.client import answers
+from fl_dp.federation.client.answers import own_settings
 from fl_dp.records import Entry, Refusal
 from fl_dp.training.trainer import as_arrays, trainable
 
@@ -46,7 +48,7 @@ def test_an_unknown_model_is_a_failure_in_words(tmp_path):
         (ValueError("'Mrs Smith, HIV positive'"), "an unexpected error; its own log says which"),
     ],
 )
-def test_words_of_our_own_are_told_and_another_librarys_stay_at_home(
+def test_words_of_fl_dp_are_told_and_those_of_other_libraries_stay(
     tmp_path, monkeypatch, caplog, error, words
 ):
     def broken(config):
@@ -56,3 +58,20 @@ def test_words_of_our_own_are_told_and_another_librarys_stay_at_home(
     site = Site(tmp_path)
     assert site.register() == site.train() == Refusal("failed", words)
     assert str(error) in caplog.text  # the client's own log has the traceback
+
+
+def settings_of(**node_config):
+    return own_settings(Context(1, 1, node_config, RecordDict(), {}))
+
+
+def test_a_real_client_names_its_file_in_its_node_config(tmp_path):
+    path = tmp_path / "hospital.toml"
+    path.write_text('client = "hospital"\nledger = "l.sqlite"\nepsilon = 1.0\n')
+    config = settings_of(**{"client-config": str(path), "partition-id": 9, "num-partitions": 10})
+    assert (config.client, config.epsilon, config.num_partitions) == ("hospital", 1.0, 1)
+
+
+def test_missing_settings_are_explained_only_in_the_clients_own_log():
+    with pytest.raises(FlDpError, match="its own log says why") as told:
+        settings_of(**{"partition-id": 0})
+    assert "--node-config" in str(told.value.__cause__)

@@ -43,7 +43,7 @@ def test_a_round_waits_and_costs_nothing(site: Asked) -> None:
     assert site.register().spent == ()
 
 
-def test_the_question_says_what_is_asked_and_what_it_costs(site: Asked) -> None:
+def test_the_question_states_the_plan_and_its_cost(site: Asked) -> None:
     asks, each, cost = site.question()
     assert asks.startswith("run run-1 asks client hospital to train linear with loss cross-entropy on digits")
     assert "3 steps of about 64 of " in each
@@ -77,7 +77,7 @@ def test_yes_holds_for_the_run_and_for_nothing_else(site: Asked) -> None:
 
 
 def test_no_server_can_find_two_plans_of_one_id(site: Asked) -> None:
-    """Of 64 bits by 2^32 names of a run, of 128 by 2^64: one is approved, and the other trained."""
+    """Of 64 bits with 2^32 names of a run, of 128 with 2^64: one would be approved, and the other trained."""
     site.question()
     assert len(bytes.fromhex(site.say(yes=True))) >= 32
 
@@ -89,7 +89,7 @@ def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:
     assert pending(site.folder) == []
     give_answer(site.folder, question, yes=True)
     assert site.train().steps == 3
-    with pytest.raises(ConfigError, match="nothing: nothing of that id is asked in"):
+    with pytest.raises(ConfigError, match="nothing: no question in"):
         give_answer(site.folder, "nothing", yes=True)
 
 
@@ -107,12 +107,12 @@ def test_a_round_waits_as_long_as_its_operator_lets_it(tmp_path: Path) -> None:
     operator.join()
 
 
-def test_what_the_policy_declines_is_never_asked(site: Asked) -> None:
+def test_plans_that_the_policy_declines_are_never_asked(site: Asked) -> None:
     assert "clipping bound" in site.train(replace(PLAN, max_grad_norm=1e13)).reason
     assert not site.folder.exists()
 
 
-def test_questions_and_answers_are_their_owners_alone_and_a_damaged_one_is_named(site: Asked) -> None:
+def test_only_the_owner_can_read_questions_and_answers_and_a_damaged_one_is_named(site: Asked) -> None:
     site.question()
     site.say(yes=True)
     assert site.folder.stat().st_mode & 0o777 == 0o700

@@ -112,7 +112,5 @@ def test_a_client_with_features_declines_arithmetic_that_is_proven() -> None:
         ClientConfig(client="a", ledger="l", features="scatter", arithmetic="proven")
     own = ClientConfig(client="a", ledger="l", features="scatter")
     plan = RoundPlan("run", 1, "linear", 1, 5, 0.5, 0.0, 3.0, 1.0, task="t", arithmetic="proven")
-    with pytest.raises(
-        DeclinedError, match="asks for arithmetic 'proven', this client's records are brought"
-    ):
+    with pytest.raises(DeclinedError, match="asks for arithmetic 'proven', but this client computes"):
         check_plan(plan, own, public_size=10, task="t")

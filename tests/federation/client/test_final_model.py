@@ -62,7 +62,7 @@ def test_one_without_privacy_says_so_in_its_name(keeping: Site, tmp_path: Path) 
     assert (tmp_path / "model" / "model-NOT-PRIVATE.pt").exists()
 
 
-def test_who_wants_none_keeps_none(tmp_path: Path) -> None:
+def test_a_client_may_keep_no_final_model(tmp_path: Path) -> None:
     assert list(sent(Site(tmp_path))) == [HEARD]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["client.toml"]
 
@@ -84,7 +84,7 @@ def test_who_wants_none_keeps_none(tmp_path: Path) -> None:
         about(run="7" * 1000),
     ],
 )
-def test_what_is_no_model_of_this_site_is_refused_and_nothing_is_written(
+def test_an_invalid_final_model_is_refused_and_nothing_is_written(
     records: dict[str, Any], keeping: Site, tmp_path: Path
 ) -> None:
     assert list(sent(keeping, **records)) == [REFUSAL]
@@ -92,8 +92,8 @@ def test_what_is_no_model_of_this_site_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("one_run", [False, True])
-def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> None:
-    """And whether the ledger was made for this run alone."""
+def test_the_statement_contains_the_spent_budget(tmp_path: Path, one_run: bool) -> None:
+    """It also states whether the ledger was made for this run alone."""
     site = Site(tmp_path, **{"data-name": "ward 7", "one-run-ledger": one_run})
     update = site.train()
     statement = Statement.from_text(str(sent(site)[STATEMENT]["text"]))
@@ -116,7 +116,7 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> No
     assert set(account.spent) == {*update.spent, *account.other_runs}
 
 
-def test_the_commitment_opens_with_what_stays_at_the_site(tmp_path: Path) -> None:
+def test_the_commitment_opens_with_the_secret_of_the_site(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.train()
     texts = [str(sent(site)[STATEMENT]["text"]) for _ in range(2)]

@@ -27,7 +27,7 @@ PLANTED: list[bytes] = []
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if this process had no threads: other tests may have left some, which take no part here."""
+    """Pretend that this process has no threads: other tests may have left some, which do not matter here."""
     monkeypatch.setattr("threading.active_count", lambda: 1)
 
 
@@ -58,7 +58,7 @@ def holds(first: bytes, rest: bytes) -> bool:
 
 
 @pytest.mark.usefixtures("alone")
-def test_what_a_message_left_in_memory_is_gone_in_the_next_and_was_never_in_the_warm_process() -> None:
+def test_memory_of_a_message_is_gone_in_the_next_and_never_in_the_warm_process() -> None:
     half = secrets.token_hex(16)
 
     def plant() -> dict[str, Any]:
@@ -184,7 +184,7 @@ def children_of_this() -> set[int]:
 
 
 @pytest.mark.usefixtures("alone")
-def test_what_a_message_leaves_in_a_circle_is_not_kept_for_ever() -> None:
+def test_reference_cycles_of_a_message_are_freed() -> None:
     """What is frozen before the fork is never collected: a client would grow with each message."""
 
     class Circle: ...

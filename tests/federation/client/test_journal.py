@@ -14,7 +14,16 @@ from flwr.app import RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import answers, journal
-from fl_dp.federation.client.journal import NAME, OLDER, Line, append, journal_folder, new_lines, read_journal
+from fl_dp.federation.client.journal import (
+    NAME,
+    OLDER,
+    Line,
+    append,
+    in_words,
+    journal_folder,
+    new_lines,
+    read_journal,
+)
 from fl_dp.records import Refusal
 
 UNEXPECTED = "an unexpected error; its own log says which"
@@ -89,7 +98,7 @@ def test_a_disk_that_takes_no_line_ends_no_round(
 
     monkeypatch.setattr(journal, "append", full)
     assert site.train().steps == 3
-    assert "the journal is not kept there" in caplog.text
+    assert "the journal cannot be written" in caplog.text
 
 
 def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
@@ -105,9 +114,7 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
     assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
 
 
-def test_what_was_paid_is_noted_even_if_it_could_not_be_committed(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_payment_is_noted_even_if_it_was_not_committed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def commit(ledger: object, reservations: object) -> None:
         raise LedgerError("the disk is full")
 
@@ -119,7 +126,7 @@ def test_what_was_paid_is_noted_even_if_it_could_not_be_committed(
     assert line.after > 0
 
 
-def test_it_is_bounded_and_what_is_new_is_read_across_its_end(
+def test_the_journal_is_bounded_and_new_lines_are_read_across_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MOST_BYTES", 2000)
@@ -157,7 +164,7 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
     assert [line.round for line in read_journal(tmp_path)] == [3, 4]
 
 
-def test_what_is_not_finite_is_none_and_reasons_are_short(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_become_none_and_reasons_are_short(tmp_path: Path) -> None:
     append(tmp_path, replace(LINE, after=math.inf, reason="x" * 10_000))
     (line,) = read_journal(tmp_path)
     assert line.after is None
@@ -175,3 +182,31 @@ def test_whatever_a_line_holds_it_is_read_or_left_out(tmp_path: Path) -> None:
         (tmp_path / NAME).write_bytes(changed)
         for line in read_journal(tmp_path):
             json.dumps([line.round + 1, line.reason + "", line.seconds + 0.0])
+
+
+TRAINED = replace(LINE, before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "round 3 of run r: 12 steps, epsilon 0.41 -> 0.52 of 2.00, 0.8 s"),
+        ({"steps": 1, "before": 0.0}, "round 3 of run r: 1 step, epsilon 0.00 -> 0.52 of 2.00, 0.8 s"),
+        ({"event": "asked", "steps": 1}, "round 3 of run r: asked for 1 step"),
+        ({"event": "asked"}, "round 3 of run r: asked for 12 steps"),
+        ({"after": None}, "round 3 of run r: 12 steps, NOT PRIVATE (no epsilon holds), 0.8 s"),
+        ({"event": "declined", "after": 0.404, "reason": "no"}, "round 3 of run r: declined: no"),
+        ({"event": "failed", "after": None, "reason": "no"}, "round 3 of run r: failed: no"),
+        ({"event": "failed", "reason": "no"}, "round 3 of run r: failed, epsilon 0.41 -> 0.52 of 2.00: no"),
+        (
+            {"event": "registered", "run": "", "after": 0.404},
+            "a server asked who this client is; epsilon 0.41 of 2.00 is spent",
+        ),
+        (
+            {"event": "failed", "run": "", "after": None, "reason": "no"},
+            "a server asked who this client is: failed: no",
+        ),
+    ],
+)
+def test_a_line_in_words(changes: dict[str, object], words: str) -> None:
+    assert in_words(replace(TRAINED, **changes)) == words  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def test_of_settled_rounds_the_last_stays_of_all_clients_or_of_one(tmp_path: Pat
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a-3.pt", "b-2.pt", "b-3.pt"]
 
 
-def test_a_file_of_somebody_elses_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "3-x.pt").write_bytes(b"?")
     states = KeptStates(tmp_path)
     states.save(1, {"3": b"one"})

@@ -114,8 +114,8 @@ def test_it_outlives_its_server_and_tells_of_each_change_once(
     assert [one.message for one in caplog.records if one.levelname == "INFO"] == told
 
 
-def test_once_it_ends_with_the_run_else_it_waits_for_the_next() -> None:
-    """A server that is just going down is no run that it took part in."""
+def test_the_loop_ends_with_the_run_only_with_once() -> None:
+    """A server that is just going down is not a run that it took part in."""
     assert run(FakeLink([None], [None, OVER]), once=True) == [JOINED, "the run is over"]
     told = run(FakeLink([None, OVER, LOST, None], [OVER, StopError()]))
     assert (told[:2], told[-1]) == ([JOINED, "the run is over"], JOINED)
@@ -148,7 +148,7 @@ def test_pauses_grow_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slept[7] == 0.5  # it was there again
 
 
-def test_what_is_told_is_a_line_that_the_starter_reads_and_a_full_disk_ends_no_client(
+def test_news_is_a_line_for_the_starter_and_a_full_disk_ends_no_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     told_to(tmp_path / "events.jsonl", "north")("lost", "words")
@@ -158,10 +158,10 @@ def test_what_is_told_is_a_line_that_the_starter_reads_and_a_full_disk_ends_no_c
     assert f"not told (No such file or directory): {JOINED}" in caplog.text
 
 
-def test_a_server_that_lets_in_and_refuses_is_joined_seldom_and_told_of_seldom(
+def test_a_server_that_accepts_and_then_refuses_is_joined_and_reported_rarely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it fills the operator's file and console with words of its own."""
+    """Otherwise it fills the operator's file and console with words of its own."""
     slept: list[float] = []
     monkeypatch.setattr(loop.time, "sleep", slept.append)
     run(FakeLink([*([None] * 7), StopError()], [LOST] * 7))
@@ -181,7 +181,7 @@ def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> Non
     assert run(link, once=True)[-1] == "the run is over"
 
 
-def test_a_final_model_that_is_not_kept_is_said() -> None:
+def test_a_final_model_that_is_not_kept_is_logged() -> None:
     link = FakeLink([None], [asked(FINAL_MODEL), StopError()])
     assert run(link)[-1] == (
         "the final model is not kept: its own settings cannot be used; its own log says why"
@@ -197,7 +197,7 @@ def test_a_statement_is_signed_with_the_sites_key(monkeypatch: pytest.MonkeyPatc
     assert link.sent[0][STATEMENT]["signature"] == b"statement of what it says"
 
 
-def test_who_is_ended_politely_leaves() -> None:
+def test_a_client_that_is_terminated_leaves() -> None:
     link = FakeLink([None], [SystemExit(0)])
     with pytest.raises(SystemExit):
         run(link, once=True)

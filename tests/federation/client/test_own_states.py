@@ -147,7 +147,7 @@ def test_all_that_was_received_is_an_input_of_the_key(site: Keeping, asked: list
     assert asked[0][0] != asked[1][0]
 
 
-def test_so_is_what_was_kept(site: Keeping, asked: list[tuple[str, str]]) -> None:
+def test_random_numbers_depend_on_the_kept_state(site: Keeping, asked: list[tuple[str, str]]) -> None:
     """Two rounds that differ in the state alone share no random number, even from one payment's bytes."""
     for server_round in (1, 2):
         site.trained(OWN, server_round=server_round)
@@ -175,7 +175,7 @@ def test_of_a_model_of_its_own_the_weights_leave_and_of_adam_nothing(site: Keepi
     assert not sent & {float(number) for numbers in adams for number in numbers}
 
 
-def test_a_model_of_its_own_is_what_the_next_round_starts_from(site: Keeping) -> None:
+def test_the_next_round_starts_from_the_clients_own_parameters(site: Keeping) -> None:
     """With steps too small to be seen, a round leaves the model as it was after the last one."""
     own = site.trained(OWN).arrays
     still = site.trained(OWN, server_round=2, learning_rate=1e-12).arrays

@@ -66,7 +66,7 @@ def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
         np.testing.assert_array_equal(array, state_arrays(model)[name])
 
 
-def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
+def test_a_model_that_cannot_be_trained_is_refused_before_the_payment(data):
     model = build_model("linear", Form((5,), 3), seed=0)
     with pytest.raises(DeclinedError, match="the weights received for model linear"):
         OwnTraining(SETTINGS, data).prepare(PLAN, _content(PLAN, nn.Linear(5, 2)))
@@ -92,7 +92,7 @@ def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_pai
         rounds = ClientRounds(ledger)
         (client,) = rounds.register([(settings, data)])
         training = OwnTraining(settings, data, GivenTask(model, TaskSettings()))
-        with pytest.raises(DeclinedError, match="are too large: not one example of ordinary numbers"):
+        with pytest.raises(DeclinedError, match="are too large: no example of ordinary numbers"):
             play(rounds, client, _content(plan, model), training)
         assert ledger.spent("data") == ()
 

@@ -61,8 +61,8 @@ def test_numbers_that_no_round_has_are_declined(field, values):
         ),
         (
             {"task": "0123abcd"},
-            "asks for task '0123abcd', this client's own settings have none of its own. Usually the server's "
-            "data are of another form: give both sides the same schema",
+            "asks for task '0123abcd', this client's own settings have none of its own. The usual "
+            "cause is that the server's data have another form: give both sides the same schema",
         ),
         (
             {"unit": "person, first 8 records"},
@@ -80,7 +80,7 @@ def test_numbers_that_no_round_has_are_declined(field, values):
         ({"run": "a\x1b[2J"}, "names a run in more than 64"),
     ],
 )
-def test_what_a_client_will_not_do_is_declined_with_the_reason(changes, words):
+def test_a_plan_against_the_settings_is_declined_with_the_reason(changes, words):
     with pytest.raises(DeclinedError, match=words):
         check_plan(replace(PLAN, **changes), CONFIG, public_size=64)
 
@@ -102,7 +102,7 @@ def test_without_limits_of_its_own_noise_must_still_be_there():
             check_plan(replace(PLAN, noise_multiplier=noise), free, public_size=64)
 
 
-def test_who_wants_proven_arithmetic_takes_part_in_nothing_else():
+def test_a_client_with_proven_arithmetic_declines_any_other():
     strict = replace(CONFIG, arithmetic="proven")
     check_plan(replace(PLAN, arithmetic="proven"), strict, public_size=64)
     check_plan(replace(PLAN, arithmetic="proven"), CONFIG, public_size=64)
@@ -110,7 +110,7 @@ def test_who_wants_proven_arithmetic_takes_part_in_nothing_else():
         check_plan(PLAN, strict, public_size=64)
 
 
-def test_what_is_trained_and_a_model_by_a_path_are_the_clients_own_choice():
+def test_trained_parameters_and_a_model_by_a_path_are_the_clients_own_choice():
     own = replace(CONFIG, trainable="head.*", model="/here/mine.py:make")
     check_plan(replace(PLAN, trained=own.trained, model="make"), own, public_size=64)
     with pytest.raises(DeclinedError, match=r"asks for training of none of its own, .* have 'head\.\*'"):
@@ -144,7 +144,7 @@ def test_a_step_into_a_secure_sum_is_accepted():
         ({"private": False, "noise_multiplier": 0.0}, "asks for a secure sum without protection"),
     ],
 )
-def test_what_is_no_step_of_a_secure_sum_is_declined(changes, words):
+def test_an_invalid_step_of_a_secure_sum_is_declined(changes, words):
     free = replace(SUMS, min_noise_multiplier=0.0, allow_unprotected=True)
     with pytest.raises(DeclinedError, match=words):
         check_plan(replace(OF_SUM, **changes), free, public_size=64)

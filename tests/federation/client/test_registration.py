@@ -34,7 +34,7 @@ DATA = TensorData(torch.arange(120.0).view(30, 4), torch.zeros(30, dtype=torch.i
         ({"data_name": "wards", "data": "npz:/elsewhere/b.npz"}, "wards", "iid, seed 0"),
     ],
 )
-def test_a_name_says_what_decides_the_records_and_nothing_else(changes, records, rule):
+def test_a_name_contains_only_what_decides_the_records(changes, records, rule):
     entered = registration_of(DATA, dataclasses.replace(PART, **changes))
     assert entered.source == records
     assert entered.dataset == (f"{records}, part 1/3 ({rule})" if rule else records)
@@ -65,7 +65,7 @@ def test_more_than_are_declared_are_refused_with_the_way_out():
     ("units", "declared"),
     [(1, 2), (7, 8), (8, 10), (30, 32), (100, 112), (479, 512), (511, 512), (512, 640), (50_000, 57_344)],
 )
-def test_auto_declares_a_round_number_above_what_there_is(units, declared):
+def test_auto_declares_a_round_number_above_the_true_one(units, declared):
     assert auto_size(units, WHOLE) == declared
     assert auto_size(units, RunConfig(data="npz:{client}.npz")) == declared  # as each of its clients will
 
@@ -76,7 +76,7 @@ def test_auto_is_the_same_for_nearly_all_neighbours_and_has_room_for_each():
     assert len(set(sizes)) < 60
 
 
-def test_what_a_run_cuts_and_what_everybody_has_is_declared_as_it_is():
+def test_cut_and_public_records_are_declared_exactly():
     digits = dataclasses.replace(WHOLE, data="digits")
     for settings in (PART, digits, RunConfig(data="npz:a.npz"), RunConfig(data="digits")):
         assert auto_size(30, settings) == 30
@@ -132,5 +132,5 @@ def test_files_that_one_task_reads_have_names_of_their_own(changes, name, tmp_pa
         ("npz:a.npz", "ward of {client}", "ward of north"),
     ],
 )
-def test_elsewhere_data_have_no_path(data, given, name):
+def test_the_name_of_other_data_has_no_path(data, given, name):
     assert public_name(dataclasses.replace(WHOLE, data=data, data_name=given)) == name

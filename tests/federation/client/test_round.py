@@ -53,7 +53,7 @@ def _linear():
 
 
 class Site:
-    """One client with a ledger, whose rounds are played from the message to the answer."""
+    """One client with a ledger; plays its rounds from the message to the answer."""
 
     def __init__(self, folder, **settings):
         self.ledger = Ledger.open(folder / "ledger.sqlite")
@@ -188,7 +188,7 @@ def _played(site, data, training, plan=PLAN):
     return play(site.rounds, site.client(data), content, training)
 
 
-def test_what_is_handed_in_trains_after_the_payment(site, data):
+def test_training_given_by_the_caller_follows_the_payment(site, data):
     training = ByHand(site)
     update = _played(site, data, training)
     assert training.paid_when_trained == (Entry(0.2, 1.0, 4),)
@@ -203,13 +203,13 @@ def test_what_is_handed_in_trains_after_the_payment(site, data):
         (None, MemoryError(), "an unexpected error; its own log says which"),
     ],
 )
-def test_what_fails_stays_paid_for_and_says_nothing_of_the_data(site, data, caplog, result, error, reason):
+def test_a_failed_round_stays_paid_and_reveals_nothing(site, data, caplog, result, error, reason):
     assert _played(site, data, ByHand(site, result, error)) == Refusal("failed", reason)
     assert site.spent() == (Entry(0.2, 1.0, 4),)
     assert ("patient 17" in caplog.text) == isinstance(error, ValueError)  # the client's own log
 
 
-def test_what_is_refused_stands_once_in_the_clients_log(site, data, caplog):
+def test_a_refusal_is_logged_once(site, data, caplog):
     client = site.client(data, epsilon=1e-6)
     wrong = plan_to_content(dataclasses.replace(PLAN, momentum=2.0), encode({}))
     unread = RecordDict()
@@ -223,7 +223,7 @@ def test_what_is_refused_stands_once_in_the_clients_log(site, data, caplog):
     assert third.startswith("declined: Not one more step fits")
 
 
-def test_training_without_protection_is_said_once_a_round_in_the_clients_log(site, data, caplog):
+def test_training_without_protection_is_logged_once_a_round(site, data, caplog):
     client = site.client(data, allow_unprotected=True)
     plan = dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
     content = plan_to_content(plan, encode({}))
@@ -252,7 +252,7 @@ def test_failed_rounds_are_not_committed_and_the_others_are(site, data):
     assert [one.committed for one in account.rounds] == [True, False]
 
 
-def test_an_attempt_gives_way_to_fatal_errors_alone():
+def test_an_attempt_lets_only_fatal_errors_pass():
     def fail():
         raise KeyError("the GPU is lost")
 
@@ -262,8 +262,8 @@ def test_an_attempt_gives_way_to_fatal_errors_alone():
     assert attempt(dict) == Outcome({})
 
 
-def test_what_a_client_keeps_lies_beside_its_ledger(site, data, tmp_path, monkeypatch):
-    """And not in the folder that the process happens to run in."""
+def test_the_clients_files_lie_beside_its_ledger(site, data, tmp_path, monkeypatch):
+    """They do not lie in the folder that the process happens to run in."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)

@@ -45,7 +45,7 @@ CLOSED = [
 
 
 def connection_to(federation: Federation) -> HTTPSConnection:
-    """Of whoever has the public certificate."""
+    """For anyone who has the public certificate."""
     trust = ssl.create_default_context(cadata=federation.server.roster.certificate)
     return HTTPSConnection("127.0.0.1", federation.port, context=trust, timeout=60)
 
@@ -79,7 +79,7 @@ def test_a_stranger_gets_one_answer_to_everything(federation: Federation) -> Non
         assert request(federation, path, headers=headers) == (401, "not a site of this federation"), path
 
 
-def test_a_site_gets_no_more_than_eight_requests_by_post_alone(federation: Federation) -> None:
+def test_a_site_may_only_post_the_eight_requests(federation: Federation) -> None:
     others = [(FLEET[0], method) for method in ("GET", "PUT", "DELETE", "OPTIONS", "HEAD")]
     for path, method in (*((path, "POST") for path in CLOSED), *others):
         headers = signed_by_north(federation, path, method=method)
@@ -100,8 +100,8 @@ def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Feder
     assert federation.node("north") == node
 
 
-def test_who_was_refused_from_where_and_why_is_told_as_security_events(federation, monkeypatch):
-    """And not what the run's end tells each site."""
+def test_refused_requests_are_security_events(federation, monkeypatch):
+    """Telling a site that the run has ended is not such an event."""
     told: list[Any] = []
     monkeypatch.setattr(door_module, "security_event", lambda *words, **who: told.append((*words, who)))
     request(federation, FLEET[0])
@@ -115,7 +115,7 @@ def test_who_was_refused_from_where_and_why_is_told_as_security_events(federatio
     ]
 
 
-def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_refused_in_words(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = signed_by_north(federation, FLEET[0]) | {"fl-dp-protocol": "1"}
     assert request(federation, FLEET[0], headers=headers) == (401, "not signed")
     with monkeypatch.context() as patched:
@@ -125,7 +125,7 @@ def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.
     assert request(federation, FLEET[0], headers=headers) == (426, words)
 
 
-def test_bytes_that_are_no_message_and_too_many_of_them(federation: Federation) -> None:
+def test_invalid_and_too_long_requests_are_refused(federation: Federation) -> None:
     """All but two requests are short, and Flower writes each out as a table before it looks at it."""
     for path in FLEET:
         most = ROUTES[path.removeprefix("/v1/fleet/")].most
@@ -159,7 +159,7 @@ def test_a_site_has_a_few_requests_under_way_and_others_are_not_touched(
 def test_a_body_that_stops_coming_is_waited_for_no_longer_than_a_bound(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a site whose line has died keeps its requests under way, and can make no other."""
+    """Otherwise a site whose line has died keeps its requests under way, and can make no other."""
     monkeypatch.setattr(door_module, "BODY_SECONDS", 0.2)
     headers = signed_by_north(federation, FLEET[0], b"slow")
     with closing(connection_to(federation)) as connection:
@@ -179,7 +179,7 @@ def refused(call: Any, request: Any) -> tuple[int, str]:
 
 
 def test_a_site_cannot_be_another_node(federation: Federation) -> None:
-    """By Flower's signature, of a time alone, it could."""
+    """By Flower's signature, which covers only a time, it could."""
     federation.joined("north")
     south = federation.joined("south")
     client, other = south._client, Node(node_id=federation.node("north"))
@@ -197,7 +197,7 @@ def test_a_site_cannot_be_another_node(federation: Federation) -> None:
     assert len(federation.hub.here()) == 2
 
 
-def test_a_site_reads_only_what_it_was_sent(federation: Federation) -> None:
+def test_a_site_reads_only_its_own_messages(federation: Federation) -> None:
     federation.joined("north")
     south = federation.joined("south")
     message_id = federation.ask("north")
@@ -226,7 +226,7 @@ def test_a_site_reads_only_what_it_was_sent(federation: Federation) -> None:
         ({"_message_id": "0" * 64}, 400),
     ],
 )
-def test_a_site_pushes_replies_to_what_it_was_asked(
+def test_a_site_pushes_only_replies_to_its_own_messages(
     federation: Federation, lie: dict[str, Any], status: int
 ) -> None:
     link = federation.joined("north")
@@ -263,7 +263,7 @@ def test_a_key_that_is_not_known_makes_it_look_for_a_newer_roster(federation: Fe
     assert federation.hub.here()
 
 
-def test_the_end_is_told_to_all_who_are_there(federation: Federation) -> None:
+def test_the_end_is_told_to_all_sites_present(federation: Federation) -> None:
     link = federation.joined("north")
     begun = time.monotonic()
     federation.door.end(0.05)

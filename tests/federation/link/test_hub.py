@@ -36,7 +36,7 @@ def test_each_joining_is_another_node(federation: Federation) -> None:
     assert len(hub.state.node_public_key_to_node_id) == 1  # type: ignore[attr-defined]
 
 
-def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) -> None:
+def test_the_rights_of_a_node_end_with_it(federation: Federation) -> None:
     hub, north = federation.hub, federation.site("north")
     before, after = hub.join(north), 0
     wanted = frozenset((digest_of(b"one"), digest_of(b"two")))

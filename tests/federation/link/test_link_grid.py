@@ -93,7 +93,7 @@ def test_an_answer_that_is_not_all_there_keeps_nobody_waiting(
 def test_a_question_that_is_over_while_others_are_waited_for_fails_and_ends_no_run(
     federation: Federation,
 ) -> None:
-    """One site that was there and answered nothing ended the run, by a ValueError, after round-timeout."""
+    """One present site that answered nothing ended the run, by a ValueError, after round-timeout."""
     mute, other = federation.joined("north"), federation.joined("south")
     question = federation.asked("north", mute, MessageType.QUERY)
     trained = federation.asked("south", other)
@@ -120,14 +120,14 @@ def test_a_site_that_takes_anothers_name_is_not_heard(federation: Federation) ->
         reply = federation.reply_to(message)
         assert reply.has_content() == believed
         if not believed:
-            assert reply.error.reason == "calls itself another client than its key's, north"
+            assert reply.error.reason == "gives another name than its key has in the roster, north"
 
 
 @pytest.mark.parametrize("how", ["unsigned", "by another site"])
-def test_an_answer_without_the_sites_signature_is_none(
+def test_an_answer_without_the_sites_signature_is_an_error(
     federation: Federation, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """TLS and the request's signature hold; the message's own does not."""
+    """TLS and the request's signature are valid; the message's own is not."""
     link = federation.joined("north")
     another, sign = federation.sites["south"].key, site_link.signed
 
@@ -150,13 +150,15 @@ def test_an_answer_without_the_sites_signature_is_none(
         {"root": ConfigRecord({"no": "message"})},
     ],
 )
-def test_an_answer_that_is_another_inside_is_none(federation: Federation, forged: dict[str, Any]) -> None:
+def test_an_answer_with_the_content_of_another_message_is_an_error(
+    federation: Federation, forged: dict[str, Any]
+) -> None:
     """The door checks what the request says; the objects may say otherwise."""
     link = federation.joined("north")
     message = federation.asked("north", link)
     push_raw(link, message, **forged)
     reply = federation.reply_to(message)
-    assert ("another one inside" if "inner" in forged else "no message") in reply.error.reason
+    assert ("content belongs to another message" if "inner" in forged else "no message") in reply.error.reason
     assert reply.metadata.reply_to_message_id == message.metadata.message_id  # the strategy looks it up so
     assert federation.answer("north", link).has_content()  # and the next one is as good as ever
 
@@ -196,7 +198,7 @@ def test_a_jump_of_a_wall_clock_within_a_round_loses_nothing(
 def test_a_message_is_over_when_its_time_has_passed(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A site that sees it later does not train for nothing; nothing of it stays in memory."""
+    """A site that sees it later does not train in vain; nothing of it stays in memory."""
     link, state = federation.joined("north"), federation.hub.state
     fetched, unseen = federation.asked("north", link), federation.ask("north")
     now = time.monotonic
@@ -209,8 +211,10 @@ def test_a_message_is_over_when_its_time_has_passed(
     assert kept(federation) == []
 
 
-def test_what_is_given_up_leaves_nothing_and_a_late_answer_is_turned_away(federation: Federation) -> None:
-    """One was never fetched, one was, and of one half an answer has come: none keeps its model."""
+def test_a_message_that_is_given_up_leaves_nothing_and_a_late_answer_is_refused(
+    federation: Federation,
+) -> None:
+    """One message was never fetched, one was, and for one half an answer has come: none keeps its model."""
     link = federation.joined("north")
     model = ArrayRecord({"w": Array(np.ones(1000, np.float32))})
     content = RecordDict({"arrays": model})
@@ -231,7 +235,7 @@ def test_what_is_given_up_leaves_nothing_and_a_late_answer_is_turned_away(federa
 
 
 def kept(federation: Federation) -> list[str]:
-    """Messages of which anything is kept, by whatever keeps it; objects of none would show as ""."""
+    """The messages of which anything is kept anywhere; objects without a message would show as ""."""
     hub, state = federation.hub, federation.hub.state
     found = {*state.message_ins_store, *state._until, *hub._rooms, *hub._uploads, *federation.grid._asked}
     return sorted(found or ({""} if state.object_store.store else found))  # type: ignore[attr-defined]

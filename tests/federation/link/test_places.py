@@ -46,7 +46,7 @@ def test_one_address_has_no_more_than_its_part() -> None:
     assert len(port.places) == OF_ADDRESS
 
 
-def test_a_site_keeps_its_connection_and_its_address_whoever_comes() -> None:
+def test_a_site_keeps_its_connection_and_its_address_in_a_flood() -> None:
     port = Port(100)
     ends: list[str] = []
     place = port.places.enter("10.0.0.1", lambda: ends.append("the site's"))
@@ -87,7 +87,7 @@ def test_one_site_holds_so_many_connections_and_its_oldest_ends_for_another() ->
 
 
 def test_a_site_makes_few_addresses_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one with a key could keep the places of all others."""
+    """Otherwise one site with a key could keep the places of all others."""
     port = Port(1000)
     for address in many(100):
         port.places.leave(port.site(address, "key"))
@@ -95,7 +95,7 @@ def test_a_site_makes_few_addresses_known(monkeypatch: pytest.MonkeyPatch) -> No
     assert (port.places._strangers, port.places._sites) == ({}, {})  # of those that left nothing is kept
 
 
-def test_what_has_left_or_was_ended_counts_no_more() -> None:
+def test_closed_connections_are_not_counted() -> None:
     port = Port(100)
     place = port.enter("10.0.0.1")
     assert place is not None
@@ -135,7 +135,7 @@ def test_where_descriptors_are_short_strangers_at_sites_addresses_go_last() -> N
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_a_source_is_what_one_customer_has(address: str, source: str) -> None:
+def test_a_source_is_one_address_or_one_network_of_ipv6(address: str, source: str) -> None:
     assert source_of(address) == source
 
 

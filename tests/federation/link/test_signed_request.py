@@ -93,7 +93,7 @@ def test_a_request_is_answered_once_for_as_long_as_its_time_would_pass() -> None
     check.take(OWN.public, "nonce")
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_nonces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signed_request, "_MOST_SEEN", 2)
     check = RequestCheck("study", steady=lambda: 0.0)
     check.take(OWN.public, "one")
@@ -104,7 +104,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     check.take(SigningKey.generate().public, "one")  # what one site uses up is not another's
 
 
-def test_a_nonce_is_no_place_to_keep_things(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nonce_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda number: "0" * 60_000)
     with pytest.raises(RequestRefusedError, match="not signed"):
         RequestCheck("study").signer("POST", PATH, headers())

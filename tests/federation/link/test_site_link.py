@@ -1,4 +1,4 @@
-"""A site's end: it believes its own server, and says what became of the connection."""
+"""A site's end: it trusts only its own server, and reports the state of the connection."""
 
 import os
 import socket
@@ -99,7 +99,7 @@ def test_a_refusal_says_why(federation: Federation) -> None:
     assert not refused.value.has_lapsed
 
 
-def test_who_has_joined_elsewhere_since_is_told(federation: Federation) -> None:
+def test_a_site_that_has_joined_elsewhere_since_is_told(federation: Federation) -> None:
     first = federation.joined("north")
     federation.joined("north")
     with pytest.raises(LinkRefusedError, match="joined again since") as refused:
@@ -150,7 +150,7 @@ def accepted(federation: Federation, folder: Path, **changes: Any) -> Roster:
     return accept(federation.sites["north"].folder, folder / "newer.json")
 
 
-def test_a_stolen_key_that_the_new_roster_does_not_have_is_believed_no_more(
+def test_a_stolen_key_that_the_new_roster_lacks_is_refused(
     changing: tuple[Federation, Path],
 ) -> None:
     """The client runs on; it believed whom the roster named when it was started."""
@@ -159,13 +159,13 @@ def test_a_stolen_key_that_the_new_roster_does_not_have_is_believed_no_more(
     asked = thief.asked("north", link)
     thief.ask("north")
     accepted(thief, folder, server=SigningKey.generate().public)
-    with pytest.raises(FederationError, match="another server than the one that has asked"):
+    with pytest.raises(FederationError, match="another server than the one that asked"):
         link.answer(asked, REPORT)
     with pytest.raises(FederationError, match="the instruction lacks the signature"):
         link.next_message()
 
 
-def test_nothing_is_believed_while_the_roster_cannot_be_read(changing: tuple[Federation, Path]) -> None:
+def test_nothing_is_accepted_while_the_roster_cannot_be_read(changing: tuple[Federation, Path]) -> None:
     federation, _ = changing
     link = federation.joined("north")
     roster = federation.sites["north"].folder / ROSTER
@@ -241,7 +241,7 @@ def test_a_new_certificate_is_served_by_the_server_that_runs(
 
 
 @pytest.mark.parametrize("trees", [0, 1])
-def test_bytes_that_are_no_message_do_not_end_a_site(
+def test_an_invalid_message_does_not_end_a_site(
     federation: Federation, monkeypatch: pytest.MonkeyPatch, trees: int
 ) -> None:
     link = federation.joined("north")

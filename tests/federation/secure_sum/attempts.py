@@ -141,7 +141,7 @@ class Played:
 
 
 def carried(message: Any) -> Any:
-    """As it comes out at the other end."""
+    """As the other end reads it."""
     return type(message).from_fields(message.to_fields())
 
 

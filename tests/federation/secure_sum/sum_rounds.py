@@ -53,7 +53,7 @@ class MemberOfSums:
         self.kept = b""
 
     def asked(self, message: Message, roster: Iterable[str]) -> RecordDict:
-        """As its loop answers; what it keeps stays here."""
+        """Answers as its loop does; its state stays here."""
         identity = Identity(self.key, frozenset(roster))
 
         def handle(one: Message, config: ClientConfig) -> RecordDict:

@@ -44,3 +44,10 @@ def test_every_coefficient_but_the_secret_is_drawn_anew(monkeypatch):
 def test_what_is_a_share():
     assert is_share((ORDER - 1).to_bytes(32))
     assert not any(map(is_share, (ORDER.to_bytes(32), bytes(31), bytes(33))))
+
+
+def test_a_fresh_secret_is_any_number_from_1_to_below_the_order(monkeypatch):
+    monkeypatch.setattr(secrets, "randbelow", lambda below: 0)
+    assert int.from_bytes(fresh_secret()) == 1
+    monkeypatch.setattr(secrets, "randbelow", lambda below: below - 1)
+    assert int.from_bytes(fresh_secret()) == ORDER - 1

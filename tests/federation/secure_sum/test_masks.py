@@ -47,11 +47,11 @@ def test_a_key_is_for_one_digest_one_use_and_one_pair():
     "point", [b"", bytes(33), b"\2" + b"\7" * 32, b"\2" + b"\xff" * 32, b"\5" + bytes(32)]
 )
 def test_a_key_that_is_no_point_of_the_curve_is_refused(point):
-    with pytest.raises(DeclinedError, match="site-x has a key"):
+    with pytest.raises(DeclinedError, match="site-x has an invalid key"):
         agreed(fresh_secret(), point, "site-x")
 
 
-def test_what_is_sealed_opens_with_its_key_and_purpose_alone():
+def test_sealed_bytes_open_only_with_their_key_and_purpose():
     content = sealed(KEY, b"text", b"about")
     assert unsealed(KEY, content, b"about") == b"text"
     assert unsealed(KEY, content, b"other") is None

@@ -86,7 +86,7 @@ def test_of_a_round_the_strategy_gets_one_sum_with_all_shares_of_noise_and_each_
 
 
 @pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.SHARE])
-def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tmp_path, stage):
+def test_a_member_that_leaves_before_the_masks_has_not_paid_and_the_others_begin_again(tmp_path, stage):
     federation = Federation(tmp_path)
     replies, below = federation.round(gone_at(stage, 2))
     assert total_of(replies) is not None
@@ -99,7 +99,7 @@ def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tm
     assert len(keys) == len(attempts) == 2  # fresh in each
 
 
-def test_who_is_gone_later_is_a_drop_out_and_the_others_sum_is_opened(tmp_path):
+def test_a_member_that_leaves_later_is_a_drop_out_and_the_sum_is_opened(tmp_path):
     federation = Federation(tmp_path, epsilon=100.0)
     for number, stage in enumerate((wire.MASK, wire.OPEN), start=1):
         replies, _ = federation.round(gone_at(stage, 2), plan=replace(PLAN, server_round=number))
@@ -156,7 +156,7 @@ def test_too_few_from_the_start_pay_nothing(tmp_path):
     assert [member.paid() for member in federation.members] == [[]] * 4
 
 
-def test_who_will_not_mask_says_so_before_the_others_pay(tmp_path, monkeypatch):
+def test_a_member_refuses_to_mask_before_the_others_pay(tmp_path, monkeypatch):
     """Later it would be a drop-out, and here none is allowed for."""
     monkeypatch.setattr(lost_rounds, "MOST_LOST", 1)
     federation = Federation(tmp_path, clients=6, dropouts=0)
@@ -188,7 +188,7 @@ def test_a_members_own_settings_decide_before_it_pays(tmp_path):
         assert member.paid() == []
 
 
-def test_who_is_told_something_else_than_was_signed_pays_nothing(tmp_path):
+def test_a_member_that_is_told_other_terms_than_it_signed_pays_nothing(tmp_path):
     federation = Federation(tmp_path)
     member, others = federation.members[3], []
 
@@ -219,8 +219,8 @@ def test_who_is_told_something_else_than_was_signed_pays_nothing(tmp_path):
     assert total_of(replies) is not None  # a drop-out
 
 
-def test_the_grid_of_sums_says_who_is_at_a_node_and_passes_on_what_nobody_waits_for():
-    """Else a site that joins again and again is waited for at each of its nodes, and its messages kept."""
+def test_the_grid_of_sums_names_the_site_of_a_node_and_passes_on_messages_given_up():
+    """Otherwise a site that joins again and again is waited for at each of its nodes; its messages stay."""
     below = GridThatForgets()
     grid = SecureGrid(below, RunConfig())
     assert (grid.site_of(1).name, grid.site_of(2)) == ("north", None)

@@ -135,7 +135,7 @@ def test_wrong_shares_of_openers_lose_the_sum_and_never_give_a_wrong_one():
     played.confirm()
     lie(played, {1})
     before = played.server._total.copy()
-    with pytest.raises(SumLostError, match=r"one of those who opened them has lied, .*'client 1'") as error:
+    with pytest.raises(SumLostError, match=r"one of those who opened them lied: .*'client 1'") as error:
         played.server.total()
     assert error.value.paid
     assert played.server.suspected == tuple(f"client {place}" for place in range(5))

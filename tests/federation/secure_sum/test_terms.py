@@ -95,12 +95,12 @@ def test_a_clients_own_limits(limits, words):
         ("share_deviation", 1),
     ],
 )
-def test_what_no_honest_server_sends_is_not_read(name, value):
+def test_impossible_terms_are_not_read(name, value):
     with pytest.raises(ConfigError, match=name):
         Head.from_fields({**head(5).to_fields(), name: value})
 
 
-def test_members_are_in_order_each_once_and_as_many_as_are_said():
+def test_members_are_in_order_each_once_and_as_many_as_stated():
     played = Played(head(3, 0))
     played.advertise()
     one, two, three = played.server.terms().members

@@ -49,7 +49,7 @@ def test_a_model_of_another_size_has_another_grid():
 
 
 def test_fewer_shares_are_larger_ones():
-    """Of variance (sigma S)^2 / n: three of them have a third of the whole noise's each."""
+    """The variance is (sigma S)^2 / n: each of three has a third of that of the whole noise."""
     three, one = grid_of(1.0, 4.0, 3, 12), grid_of(1.0, 4.0, 1, 12)
     assert three.share_deviation == pytest.approx(4.0 * three.sensitivity / 3**0.5, rel=1e-6)
     assert one.share_deviation == pytest.approx(3**0.5 * three.share_deviation, rel=1e-2)

@@ -16,7 +16,7 @@ TRAINABLE = specs({"weight": START["weight"]})
 
 
 class Killed(BaseException):
-    """As SIGKILL: nothing is written or tidied up any more."""
+    """Like SIGKILL: nothing is written or tidied up afterwards."""
 
 
 def settings(**changes):
@@ -34,15 +34,15 @@ def settings(**changes):
     return RunConfig(**{**values, **changes})
 
 
-def strategy_of(config=None, name="run-1", start=START):
+def strategy_of(config=None, name="run-1", start=START, on_round=lambda report: None):
     trainable = specs({key: array for key, array in start.items() if key != "frozen"})
-    return PrivateStrategy(config or settings(), name, trainable, lambda report: None)
+    return PrivateStrategy(config or settings(), name, trainable, on_round)
 
 
-def run(nodes, fakes, config=None, evaluate=None, start=START):
+def run(nodes, fakes, config=None, evaluate=None, start=START, on_round=lambda report: None):
     """The strategy after a run over `nodes`, and its grid."""
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy = strategy_of(config, start=start)
+    strategy = strategy_of(config, start=start, on_round=on_round)
     strategy.start(grid, encode(start), evaluate_fn=evaluate)
     return strategy, grid
 

@@ -29,16 +29,6 @@ def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
     assert plan_from_content(first)[0].steps != plan_from_content(third)[0].steps
 
 
-def test_the_plan_is_the_configuration(fakes):
-    client = fakes.Client("0", public_size=650)
-    config = settings(clients=1, min_clients=1, fit_clients=1, rounds=1, local_epochs=2.0)
-    run([client], fakes, config)
-    (plan,) = client.plans
-    assert (plan.run, plan.server_round, plan.model) == ("run-1", 1, "linear")
-    assert plan.steps == 21  # ceil(2 * 650 / 64)
-    assert (plan.noise_multiplier, plan.max_grad_norm, plan.momentum) == (2.0, 1.0, 0.0)
-
-
 def test_a_run_ends_when_it_has_cost_a_client_the_runs_epsilon(fakes):
     """Whatever its data have spent before: that counts for its own budget, 30, alone."""
     before = (Entry(0.1, 2.0, 40),)
@@ -87,7 +77,7 @@ def _client(config: RunConfig, name: str, size: int, rounds: int):
     return record_of(profile, config, int(name), rounds)
 
 
-def test_who_comes_later_with_fewer_records_changes_nothing_for_the_others():
+def test_a_latecomer_with_fewer_records_changes_nothing_for_the_others():
     config = RunConfig(
         clients=4,
         min_clients=3,

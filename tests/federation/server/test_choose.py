@@ -79,7 +79,7 @@ def test_every_client_is_chosen_as_often_as_any_other(sampling):
         assert abs(times[client] / len(ROUNDS) - 0.25) < 5 * (0.25 * 0.75 / len(ROUNDS)) ** 0.5
 
 
-def test_a_fixed_number_without_replacement_or_all_who_are_there():
+def test_a_fixed_number_is_drawn_without_replacement_or_all_are_taken():
     for one in range(1, 50):
         chosen = drawn("fixed", ABLE, one)
         assert len(set(chosen)) == len(chosen) == 5
@@ -152,7 +152,7 @@ def test_poisson_choices_are_independent_of_each_other_and_may_be_empty():
     assert [] in [drawn("poisson", ABLE[:2], one, expected=1) for one in range(1, 20)]
 
 
-def test_poisson_takes_all_when_no_more_are_able_than_are_expected():
+def test_poisson_takes_all_when_few_can_take_part():
     assert drawn("poisson", ABLE[:4], 1) == ABLE[:4]
 
 

@@ -32,7 +32,7 @@ def _arrays(record: ArrayRecord):
     return {name: array.numpy() for name, array in record.items()}
 
 
-def test_what_can_never_be_aggregated_is_refused_at_the_start():
+def test_settings_that_can_never_aggregate_are_refused_at_the_start():
     with pytest.raises(ConfigError, match="fit-clients = 2 can never give them"):
         _aggregating(aggregation="krum")
 
@@ -56,7 +56,7 @@ def test_the_servers_learning_rate_is_taken_or_its_optimizers_usual_one():
     [
         ("aggregation momentum", "the run's state holds .*; resume the run with the fl_dp that"),
         ("optimizer first moment of w", "the run's state holds .*; resume the run with the fl_dp that"),
-        ("momentum", r"holds \['momentum'\], which nothing here remembers"),
+        ("momentum", r"holds \['momentum'\], which this fl_dp does not know"),
     ],
 )
 def test_a_state_that_is_not_known_is_refused(name, words):
@@ -76,7 +76,7 @@ def test_weights_that_are_not_finite_do_not_take_the_place_of_others(optimizer):
     np.testing.assert_array_equal(_arrays(after)["w"], _arrays(expected)["w"])  # nothing of it is remembered
 
 
-def test_a_round_without_updates_gives_nothing():
+def test_a_round_without_updates_has_no_result():
     assert _aggregating().aggregate(encode(START), RoundResult()) is None
 
 
@@ -98,7 +98,7 @@ def run_with_liar(fakes, factor, **changes):
     return strategy, strategy.result.arrays["weight"].numpy() - HALVES["weight"]
 
 
-def test_what_is_minus_fifty_times_as_long_is_scaled_down_and_counts_on(fakes, caplog):
+def test_a_huge_update_is_scaled_down_and_still_counts(fakes, caplog):
     strategy, way = run_with_liar(fakes, -5000.0)
     found = strategy.reports[0].clients
     assert (found["0"].scaled, found["1"].scaled) == (1.0, 1.0)

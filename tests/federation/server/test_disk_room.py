@@ -95,7 +95,7 @@ def test_room_that_comes_is_waited_for_with_one_word(serve, quick, monkeypatch):
 
 @pytest.mark.parametrize("what", ["state", "line", "model", "summary"])
 @pytest.mark.parametrize("error", [FULL, OSError(errno.EMFILE, "Too many open files")])
-def test_what_was_paid_for_is_written_in_the_room_that_was_kept(serve, quick, monkeypatch, what, error):
+def test_paid_rounds_are_written_in_the_reserved_room(serve, quick, monkeypatch, what, error):
     """It is full for everybody else as long as the kept room is there, and twice without one."""
     where, name = {
         "state": (run_record, "write_state"),
@@ -134,7 +134,9 @@ def test_a_disk_that_stays_full_ends_the_run_with_one_error_and_it_can_be_resume
         before(patched, run_record, "write_state", full)
         for name in ("write_summary", "save_model", "go_on_after"):
             before(patched, RunResults, name, lambda *_: failing(None)())
-        with pytest.raises(LaunchError, match=r"Make room, and go on with --resume") as ended:
+        with pytest.raises(
+            LaunchError, match=r"Make room, then continue after the last round with --resume"
+        ) as ended:
             serve()
     assert "\n" not in str(ended.value)
     assert read_state(serve.folder / STATE).rounds == 1

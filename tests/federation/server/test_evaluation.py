@@ -122,7 +122,7 @@ def test_weights_and_outputs_of_ones_own_count(model, data):
     assert result.metrics["accuracy"] == pytest.approx((outputs.argmax(1) == data.y).float().mean().item())
 
 
-def test_metrics_are_those_asked_for_else_those_of_the_task(model, data):
+def test_metrics_are_the_requested_ones_or_those_of_the_task(model, data):
     def spread(outputs, targets):
         assert outputs.shape == (10, 3)  # all at once
         return outputs.std()
@@ -150,7 +150,7 @@ def test_numbers_have_their_own_loss_and_metrics(data):
     assert result.metrics["mae"] == pytest.approx(errors.abs().mean().item())
 
 
-def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(model, data):
+def test_an_undefined_metric_is_null_in_json_and_not_available_on_the_console(model, data):
     alone = data.subset(torch.tensor([0, 3]))  # of one class
     found = evaluation.evaluate(model, alone, task_for(alone), CPU, ("auroc", "accuracy")).metrics
     assert found["auroc"] is None
@@ -162,7 +162,7 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
     assert scalar(MetricRecord({"loss": math.inf}), "loss") is None
 
 
-def test_what_was_answered_is_of_every_record_and_of_persons(model, data, monkeypatch):
+def test_outcomes_count_every_record_also_of_persons(model, data, monkeypatch):
     many = data.subset(torch.arange(10).repeat(30))
     found = evaluation.outcomes(model, many, task_for(many), CPU)
     answers = model(data.x).argmax(1)
@@ -177,7 +177,7 @@ def test_what_was_answered_is_of_every_record_and_of_persons(model, data, monkey
     assert evaluation.outcomes(model, persons, named, CPU)["withheld"] == "few"  # 12 of a class
 
 
-def test_what_cannot_be_counted_is_not(model, data):
+def test_outputs_without_classes_give_no_outcomes(model, data):
     class Own(Task):
         def outputs(self, model, inputs):
             return model(inputs)[:, :2]

@@ -61,7 +61,7 @@ def test_rounds_left_are_computed_once_or_twice_in_a_run(last, asked: list[int])
     assert 1 <= len(asked) <= 2
 
 
-def test_steps_left_are_exactly_what_the_ledger_would_say(asked: list[int]):
+def test_steps_left_are_those_that_the_ledger_allows(asked: list[int]):
     """Also where a forecast is known: what a client may have spent is counted by them."""
     one = history_of(BUDGET, MECHANISM, spent(1))
     one.rounds_left(60)

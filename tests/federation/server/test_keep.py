@@ -46,10 +46,10 @@ def test_the_best_model_is_kept_beside_the_last(fakes):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 6.1])
-def test_a_round_that_diverges_is_rolled_back_to_the_best_and_said_to_be_paid_for(fakes, bad, caplog):
+def test_a_round_that_diverges_is_rolled_back_to_the_best_and_reported_as_paid(fakes, bad, caplog):
     strategy, seen = run(fakes, [2.0, 1.0, 1.5, bad, 0.9])
     assert seen == [0.0, 1.0, 2.0, 3.0, 2.0]  # after the third the model is that of the first round again
-    assert "the model is that of round 1 again" in strategy.reports[2].lost
+    assert "back to the model of round 1" in strategy.reports[2].lost
     assert "round 3 is rolled back, and paid for" in caplog.text
     assert [report.lost_rounds for report in strategy.reports] == [0, 0, 1, 1]
     assert strategy.kept.server_round == 4
@@ -88,7 +88,7 @@ def test_the_last_model_is_kept_unless_asked_otherwise(fakes):
 
 
 @pytest.mark.parametrize("changes", [{"evaluate": "off"}, {"personal": "0.*"}, {"keep_model": "first"}])
-def test_what_nothing_can_be_chosen_by_is_refused(changes):
+def test_settings_that_rule_out_keep_model_are_refused(changes):
     with pytest.raises(ConfigError, match="keep-model"):
         RunConfig(**{**BEST, **changes})
 
@@ -189,7 +189,7 @@ def test_a_lost_round_is_not_in_the_average(fakes):
     assert strategy.kept.arrays["weight"].numpy().max() == pytest.approx(by_hand([1, 2]))
 
 
-def test_what_nobody_trains_is_the_last_models():
+def test_arrays_that_nobody_trains_are_those_of_the_last_model():
     average = AverageModel(["weight"])
     for value in (1.0, 3.0):
         average.add(encode({"weight": np.full(2, value), "count": np.array([value])}))
@@ -223,7 +223,7 @@ def test_a_resumed_run_goes_on_with_its_average(fakes):
         ("rounds", np.array([1])),
     ],
 )
-def test_what_is_no_average_of_this_model_is_refused(key, array):
+def test_the_average_of_another_model_is_refused(key, array):
     average = AverageModel(["weight"])
     average.add(encode({"weight": np.ones(2)}))
     state, own = average.state(), {"weight": np.ones(2)}

@@ -22,7 +22,7 @@ def bound(plan, size=200, numbers=50, start=0.0):
 
 
 @pytest.mark.parametrize(("size", "rate"), [(100, 0.2), (1000, 0.01), (60_000, 0.001), (30, 0.9)])
-def test_a_draw_is_larger_as_seldom_as_is_said(size, rate):
+def test_a_draw_exceeds_its_bound_as_rarely_as_stated(size, rate):
     """Against the binomial tail itself, summed."""
     for chance in (1e-2, 1e-6, 1e-12):
         most = largest_draw(size, rate, math.log(1 / chance))
@@ -125,7 +125,7 @@ def test_without_the_noises_surprise_the_bound_would_be_passed(monkeypatch):
     ],
     ids=str,
 )
-def test_what_is_not_proven_is_not_bounded(changes):
+def test_rounds_without_a_proven_bound_are_not_bounded(changes):
     plan = replace(PLAN, **changes)
     assert not is_bounded(plan)
     assert bound(plan) == math.inf

@@ -62,7 +62,7 @@ IN_SUM = {"aggregation": "secure", "clients": 5, "fit_clients": 5, "min_clients"
     [((), {}, 1.0), ((), IN_SUM, 6.0), ((Entry(0.1, 1.5, 1, 4),), {}, 4.0), ((), IN_SUM, 100.0)],
 )
 def test_auto_noise_lets_all_rounds_fit_epsilon_alone_too(spent, sums, limit):
-    """Else a budget that is told to the server ends before the run does."""
+    """Otherwise a budget that is told to the server ends before the run does."""
     profile = replace(PROFILE, spent=spent, vary_mechanism=True, allow_secure_sum=True)
     config, limited = replace(AUTO, **sums), replace(profile, epsilon_alone=limit)
     mechanism = round_mechanism(limited, config)

@@ -40,7 +40,7 @@ def test_every_node_is_asked_once_when_it_comes_and_not_when_it_is_gone(registra
 
 @pytest.mark.parametrize("size", [640, 2000])
 def test_a_restarted_client_is_known_again_under_its_name(registration, fakes, size):
-    """And what the run has cost it so far, whatever size it declares now."""
+    """Its cost in the run so far is known, too, whatever size it declares now."""
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
     taken = Entry(0.1, 2.0, 10)
     first = registration.gather(grid)[0].having_taken(taken, (taken,))
@@ -90,7 +90,7 @@ def test_a_client_that_has_not_confirmed_is_asked_again(registration, fakes):
 
 
 def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkeypatch):
-    """Nor does one that joins again and again."""
+    """The same holds for one that joins again and again."""
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b"), 3: lambda message: None})
     patient = replace(CONFIG, round_timeout=3600.0)
@@ -113,7 +113,7 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkey
         assert times[-1] == seconds
 
 
-def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):
+def test_a_wait_is_logged_once(registration, fakes, caplog):
     caplog.set_level("INFO")
     grid = fakes.Grid({1: fakes.Client("a")})
     with pytest.raises(FlDpError, match="needs min-clients = 2"):
@@ -143,7 +143,7 @@ def test_a_delta_that_cannot_be_computed_with_is_refused(registration, fakes, ca
     precise = with_delta(fakes.Client("3"), 1e-90)
     grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: precise})
     assert names(registration.gather(grid)) == ["1", "2"]
-    assert "node 3 is no part of this run: delta" in caplog.text
+    assert "node 3 does not take part in this run: delta" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def waits_for_nobody(monkeypatch):
     monkeypatch.setattr(module, "pause", lambda started: pytest.fail("it waits"))
 
 
-def test_nobody_with_budget_is_no_error_and_who_was_refused_is_not_waited_for(fakes, waits_for_nobody):
-    """Two clients without budget and one more, or one that is refused, are all that there are."""
+def test_no_client_with_budget_is_no_error_and_refused_ones_are_not_waited_for(fakes, waits_for_nobody):
+    """There are two clients without budget and a third, which has none either or is refused."""
     for third in (spent_clients(fakes, 3)[3], fakes.refuse("failed", "no data")):
         grid = fakes.Grid({**spent_clients(fakes, 1, 2), 3: third})
         assert Registration(CONFIG).gather(grid) == []
@@ -191,7 +191,7 @@ def test_a_client_that_may_still_come_is_waited_for(fakes, monkeypatch):
 
 
 def test_a_client_with_another_number_of_records_has_another_mechanism(registration, fakes):
-    """Its sample rate follows from it. The number may change where a ledger was retired in between."""
+    """The sample rate depends on it. The number may change if a ledger was retired in between."""
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
     before = registration.gather(grid)[0]
     registration.update(replace(before, rounds=3))
@@ -203,7 +203,7 @@ def test_a_client_with_another_number_of_records_has_another_mechanism(registrat
 
 
 class Faulty:
-    """A client whose disk is full while `full` holds; Flower's end of it answers on."""
+    """A client whose disk is full while `full`; its Flower node still answers."""
 
     def __init__(self, client, refuse):
         self.client, self.full, self.asked = client, False, 0
@@ -220,11 +220,11 @@ def test_a_client_whose_fault_passes_is_asked_again_in_the_next_round(registrati
     client = registration.gather(grid)[2]
     faulty.full = True
     registration.ask_again(client)
-    assert registration.why_idle(client) == "has not said yet what its last round has cost"
+    assert registration.why_idle(client) == "has not shown yet what its last round cost"
     for _ in range(2):
         assert names(registration.gather(grid)) == ["1", "2"]
         assert registration.why_idle(client) == "its ledger cannot be used; its own log says why"
-    assert caplog.text.count("node 3 is no part of this run") == 1  # said once, not in every round
+    assert caplog.text.count("node 3 does not take part in this run") == 1  # said once, not in every round
     faulty.full = False
     assert names(registration.gather(grid)) == ["1", "2", "3"]
     assert registration.why_idle(registration.clients["3"]) == ""
@@ -293,8 +293,8 @@ def test_joins_that_are_refused_are_security_events_once(registration, fakes, mo
     assert told == [("join refused", "node 3", "its ledger is full")]
 
 
-def test_who_leaves_two_rounds_in_a_row_unanswered_is_asked_for_none_until_the_server_restarts(fakes):
-    """Not by joining anew either; who answers one in between begins to count anew."""
+def test_a_client_that_misses_two_rounds_in_a_row_is_not_asked_until_the_server_restarts(fakes):
+    """Joining anew changes nothing; an answer in between resets the count."""
     registration = Registration(replace(CONFIG, clients=4))
     grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
 
@@ -325,8 +325,8 @@ def test_a_run_that_has_too_few_without_the_silent_ends_at_once_and_names_them(f
         registration.gather(grid)
 
 
-def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
-    """Of three sites where two are planned; one joins anew, and is waited for."""
+def test_a_silent_client_ends_no_run_that_has_enough_others(fakes, monkeypatch):
+    """There are three sites, where two are planned; one joins anew and is waited for."""
     registration = Registration(replace(CONFIG, clients=2, round_timeout=3600.0))
     grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
     registration.gather(grid)
@@ -338,8 +338,8 @@ def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
     assert len(waits) == 1
 
 
-def test_a_site_that_is_gone_for_a_moment_is_waited_for_whoever_else_was_refused(fakes, monkeypatch):
-    """As a soak found: a refused site beyond those that were planned for counted as one of them."""
+def test_a_site_that_is_briefly_gone_is_waited_for_even_if_others_were_refused(fakes, monkeypatch):
+    """Found by a soak: a refused site beyond the planned number counted as one of them."""
     registration = Registration(replace(CONFIG, round_timeout=3600.0))
     grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)} | {4: fakes.refuse("failed", "no data")})
     registration.gather(grid)
@@ -350,7 +350,7 @@ def test_a_site_that_is_gone_for_a_moment_is_waited_for_whoever_else_was_refused
     assert names(registration.gather(grid)) == ["1", "2"]
 
 
-def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):
+def test_a_client_of_a_resumed_run_keeps_the_epsilon_of_the_run(registration, fakes):
     known = registration.gather(fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}))
     resumed = Registration(replace(CONFIG, epsilon=1.0))
     resumed.restore(known, ["1"])

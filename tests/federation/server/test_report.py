@@ -9,7 +9,7 @@ from flwr.app import MetricRecord
 
 
 def test_the_evaluation_of_a_round_stands_in_its_report_and_what_is_not_evaluated_has_no_loss(fakes):
-    """Without something to evaluate with in no round; else in each."""
+    """In no round without data to evaluate on; otherwise in each."""
     asked = []
 
     def evaluate(server_round, arrays):

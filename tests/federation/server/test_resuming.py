@@ -117,7 +117,7 @@ def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_r
 
 
 def test_a_full_disk_costs_rounds_while_it_is_full_and_no_more(fakes):
-    """As it was tried: the ledger cannot be opened for two rounds, in a round and at registration."""
+    """As was once observed: the ledger cannot be opened for two rounds, in a round and at registration."""
 
     class Full(fakes.Client):
         registrations = 0

@@ -67,7 +67,7 @@ def test_a_run_that_trained_nobody_is_a_failure(tmp_path, fakes):
 
 
 @pytest.mark.parametrize("changes", [{"model": "gpt-9"}, {"data": "no-such-data"}, {"rounds": 0}])
-def test_what_cannot_be_built_fails_before_any_client_is_asked(tmp_path, fakes, changes):
+def test_a_model_that_cannot_be_built_fails_before_any_client_is_asked(tmp_path, fakes, changes):
     client = fakes.Client("0")
     with pytest.raises(FlDpError):
         run(tmp_path, fakes, [client], **changes)

@@ -35,7 +35,7 @@ def _opened(survivors: int, asked: int) -> RoundResult:
 
 
 @pytest.mark.parametrize(("dropouts", "survivors"), [(0, 9), (0, 3), (1, 3)])
-def test_a_sum_that_was_opened_is_used_whoever_had_no_part_in_it(dropouts, survivors):
+def test_an_opened_sum_is_used_without_the_clients_that_missed_it(dropouts, survivors):
     """They have paid for nothing; those in the sum have, and their sum is there."""
     aggregating = _aggregating(dropouts)
     assert aggregating.aggregate(encode(START), _opened(survivors, 10)) is not None
@@ -44,7 +44,7 @@ def test_a_sum_that_was_opened_is_used_whoever_had_no_part_in_it(dropouts, survi
 
 @pytest.mark.parametrize(("dropouts", "least"), [(0, 3), (1, 4), (3, 8)])
 def test_a_round_is_asked_of_as_many_as_can_make_a_sum(dropouts, least):
-    """Of fewer none can be begun: a run in which so few have budget left is over, and has not failed."""
+    """Fewer cannot begin a sum: a run in which so few have budget left is over, but has not failed."""
     assert _aggregating(dropouts).least_asked(10) == least
 
 
@@ -96,7 +96,7 @@ def test_a_sum_of_honest_noise_stays_as_it_is():
     np.testing.assert_allclose(new["w"].numpy(), -noise / 90, rtol=1e-4, atol=1e-4)
 
 
-def test_a_sum_with_members_who_do_not_say_what_they_paid_is_not_used():
+def test_a_sum_whose_members_do_not_show_their_payment_is_not_used():
     """Two of a sum of three: its noise is whole with three alone."""
     aggregating = _aggregating(0)
     assert aggregating.aggregate(encode(START), _opened(2, 3)) is None

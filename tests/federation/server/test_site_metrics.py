@@ -27,7 +27,7 @@ IN_A_SUM = Entry(1.0, 6.0, 1, 4)  # paid under fl_dp 1.0
         (1, (IN_A_SUM,), (ONE, IN_A_SUM)),
     ],
 )
-def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shown, charges):
+def test_the_account_is_the_shown_charges_and_all_possible_ones_since(unheard, shown, charges):
     line = AccountOfTests(LIMIT, shown, unheard).line(PROFILE, "evaluated", "")
     assert line.unheard == unheard
     assert line.charges == charges
@@ -64,7 +64,7 @@ def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(profile):
     assert line.taken == 2
 
 
-def test_what_a_site_declines_it_has_not_paid_for():
+def test_a_declined_evaluation_is_not_paid():
     config = RunConfig(site_metrics=True)
     registration = known(config, PROFILE)
     sites = SiteEvaluations(config, "run-1", registration)

@@ -98,7 +98,7 @@ def test_another_federation_replaces_one_part(fakes):
         (False, "its aggregating is of class FedAdam, not Aggregator; expected FILE"),
     ],
 )
-def test_a_strategy_of_flowers_is_no_part_and_its_error_names_the_settings(whole, words):
+def test_a_strategy_of_flowers_is_refused_as_a_part(whole, words):
     def make(*given):
         parts = usual_parts(*given)
         parts.aggregating = FedAdam()
@@ -137,7 +137,7 @@ def test_a_grid_of_flowers_serves_but_opens_no_sum(fakes):
 
 
 class Silent(FakeClient):
-    """Answers no round; who it is, until round `deaf`, and from round `back` on, when it joins anew."""
+    """Answers no round. Registers until round `deaf`, and again from round `back` on, when it joins anew."""
 
     deaf = back = 99
 
@@ -153,14 +153,14 @@ class Silent(FakeClient):
     ("deaf", "back", "asked", "why"),
     [
         (99, 99, [1, 2], SILENT),
-        (2, 99, [1], "has not said yet what its last round has cost"),
-        (2, 5, [1, 5], "has not said yet what its last round has cost"),
+        (2, 99, [1], "has not shown yet what its last round cost"),
+        (2, 5, [1, 5], "has not shown yet what its last round cost"),
     ],
 )
 def test_a_silent_site_costs_others_no_more_than_grace_and_is_asked_twice(
     fakes, monkeypatch, deaf, back, asked, why
 ):
-    """Nobody is waited for who has been silent, neither for an update nor for what it has cost."""
+    """Rounds wait for no silent site, neither for its update nor for its account."""
     monkeypatch.setattr(verify, "LEAST_PATIENCE", 0.2)
     silent = Silent("4")
     silent.deaf, silent.back, silent.asked = deaf, back, []
@@ -188,7 +188,7 @@ def test_a_silent_site_costs_others_no_more_than_grace_and_is_asked_twice(
 
 
 def test_a_site_that_declines_every_round_is_new_in_the_first_alone(fakes, monkeypatch):
-    """Else it has all of round-timeout in each of them, for an answer that costs it nothing."""
+    """Otherwise each round waits all of round-timeout for an answer that costs the site nothing."""
     seen = []
 
     class Seen(Quorum):
@@ -223,7 +223,7 @@ def test_no_timeout_is_longer_than_that_of_the_config(fakes):
     assert strategy.reports[0].clients["1"].reason == NO_REPLY
 
 
-def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_for(fakes, caplog):
+def test_a_round_with_too_few_updates_is_lost_and_reported_as_paid(fakes, caplog):
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None}), fakes.Client("2", mishaps={1: None})]
     config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, min_updates="auto")
     strategy, _ = run(nodes, fakes, config)
@@ -294,7 +294,7 @@ def test_a_run_that_ends_within_a_round_counts_this_round(fakes, how):
     assert [client.unconfirmed for client in states[-1].clients] == [(), ()]  # a resumed run asks again
 
 
-def test_what_was_judged_is_counted_once(fakes):
+def test_a_verified_round_is_counted_once(fakes):
     """The run ends in the evaluation, after the answers."""
 
     def evaluate(server_round, arrays):

@@ -20,7 +20,7 @@ from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
 @pytest.fixture(autouse=True)
 def _a_quorum_counts_the_updates_that_stand(monkeypatch):
-    """Every reply of this file: it sets a round's pace if it is an update that stands, and else does not."""
+    """For every reply of this file: it sets the pace of a round exactly if its update stands."""
 
     plain = ReplyVerifier._settle
 
@@ -42,7 +42,7 @@ def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
     assert [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type == "query"] == [11, 12, 12]
 
 
-def test_what_may_have_been_spent_never_passes_the_clients_own_budget(fakes):
+def test_the_possible_cost_never_exceeds_the_clients_own_budget(fakes):
     nodes = [fakes.Client("0", epsilon=0.8, mishaps={1: None})]
     config = settings(clients=1, min_clients=1, fit_clients=1, rounds=1, local_epochs=50.0)
     strategy, _ = run(nodes, fakes, config)
@@ -97,7 +97,7 @@ JUNK = ArrayRecord({"weight": Array("float32", (2,), "x", b"junk")})
         (Refusal("declined", " \n"), "declined", "it gave no reason"),
     ],
 )
-def test_a_malformed_reply_or_a_refusal_without_a_reason_is_told_in_words(fakes, reply, status, words):
+def test_a_malformed_reply_and_a_refusal_without_a_reason_are_reported_in_words(fakes, reply, status, words):
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: reply})]
     strategy, _ = run(nodes, fakes, settings(rounds=1))
     found = strategy.reports[0].clients["1"]
@@ -106,7 +106,7 @@ def test_a_malformed_reply_or_a_refusal_without_a_reason_is_told_in_words(fakes,
 
 
 def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
-    """Two clients answer for a group whose sum never comes: none of them has taken part in the average."""
+    """Two clients answer for a group whose sum never comes: the average contains neither."""
 
     class WithoutSum(fakes.Client):
         def __call__(self, message):
@@ -170,7 +170,7 @@ def judged(paid, shares, total, claimed=None):
 
 @pytest.mark.parametrize("shares", [2, 3])
 def test_a_sum_that_a_member_did_not_join_is_paid_for_with_fewer_shares(shares):
-    """Asked for was a share of three. Each has paid for what its sum was, and its line says so."""
+    """A share of three was asked for. Each has paid for the sum as it was, and its line says so."""
     paid = replace(ASKED_FOR, shares=shares)
     found, clients, registered = judged(paid, shares, {"weight": np.ones((2, 3), np.int64)})
     assert {one.status for one in found.verdicts.values()} == {"trained"}
@@ -188,8 +188,8 @@ def test_a_lost_sum_is_paid_for_with_the_shares_that_it_had():
     assert (found.standing, found.sums, found.summed) == (0, [], [])
 
 
-def test_who_shows_other_shares_than_its_sum_had_is_not_believed():
-    """The step with a share of two, which it does not show, counts as spent; it is to register again."""
+def test_a_member_whose_shares_differ_from_those_of_its_sum_fails():
+    """The step with a share of two, which it does not show, counts as spent; it must register again."""
     found, clients, registered = judged(ASKED_FOR, 2, {"weight": np.ones((2, 3), np.int64)})
     assert {one.status for one in found.verdicts.values()} == {"failed"}
     assert [(one.spent, one.rounds) for one in clients] == [((WITH_FEWER,), 0)] * 2
@@ -197,7 +197,7 @@ def test_who_shows_other_shares_than_its_sum_had_is_not_believed():
 
 
 def test_an_opened_sum_is_kept_whatever_one_member_reports():
-    """Its ledger shows a step of another run: the sum stands, and it is asked again who it is."""
+    """Its ledger shows a step of another run: the sum stands, and the member must register again."""
     total = {"weight": np.ones((2, 3), np.int64)}
     of_others = (ASKED_FOR, Entry(0.2, 4.0, 1))
     found, clients, registered = judged(ASKED_FOR, 3, total, claimed=of_others)
@@ -211,7 +211,7 @@ def test_an_opened_sum_is_kept_whatever_one_member_reports():
     assert registered.again == ["2"]
 
 
-def test_a_lost_sum_takes_a_round_from_those_alone_who_were_believed():
+def test_a_lost_sum_counts_no_round_for_its_members():
     found, clients, _ = judged(ASKED_FOR, 3, None, claimed=(ASKED_FOR, Entry(0.2, 4.0, 1)))
     assert [client.rounds for client in clients] == [0, 0]
     reasons = [one.reason for one in found.verdicts.values()]
@@ -228,7 +228,7 @@ class Round:
         self.quorum = Quorum(asked, needed, lambda name, reply: "update" in reply.content, new)
 
     def at(self, seconds, *names, content=None):
-        """Whether it is closed so long after it was begun, when these have answered besides."""
+        """Whether it is closed that long after its beginning, when these have answered too."""
         for name in names:
             reply = Message(content or RecordDict({"update": ConfigRecord({})}), 1, "train")
             assert self.quorum.noted(name, reply) is reply
@@ -240,7 +240,7 @@ class Round:
         return next((second for second in range(10_000) if self.at(second)), 10_000)
 
 
-def test_the_others_have_grace_times_what_more_than_half_have_taken():
+def test_the_others_have_grace_times_the_time_of_the_first_half():
     one = Round()
     assert not one.at(10, "0", "1")  # two of five are no quorum, however long it takes
     assert not one.at(900)
@@ -277,8 +277,8 @@ def test_a_short_round_waits_ten_seconds():
 @pytest.mark.parametrize(
     "content", [refusal_to_content(Refusal("declined", "no")), RecordDict({"junk": ConfigRecord({})})]
 )
-def test_what_is_no_update_is_no_pace(content):
-    """Else three that answer anything at once would cut off two that train, and pay."""
+def test_only_updates_set_the_pace_of_a_round(content):
+    """Otherwise three sites that answer junk at once would cut off two that train and pay."""
     one = Round()
     assert not one.at(1, "0", "1", "2", content=content)
     assert not one.at(500, "3")

@@ -74,6 +74,6 @@ def test_weights_that_are_capped(weights: list[float], expected: list[float]):
     ("settings", "words"),
     [({"privacy": "off", "weights": "noise"}, "weights = 'noise': expected declared or uniform with")],
 )
-def test_what_cannot_be_weighed_by_is_refused(settings, words):
+def test_impossible_settings_of_weights_are_refused(settings, words):
     with pytest.raises(ConfigError, match=words):
         RunConfig(**settings)

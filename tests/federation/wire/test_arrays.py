@@ -79,7 +79,7 @@ GOOD = Array(np.zeros(2, np.float32)).data
         ("bias", np.zeros(2, np.float32), r"missing \['w'\], unknown \['bias'\]"),
     ],
 )
-def test_what_does_not_fit_the_model_is_refused(name, array, words):
+def test_arrays_that_do_not_fit_the_model_are_refused(name, array, words):
     with pytest.raises(ConfigError, match=words):
         decode(encode({name: array}), WANTED)
 
@@ -102,6 +102,6 @@ def test_what_does_not_fit_the_model_is_refused(name, array, words):
         ),
     ],
 )
-def test_data_that_are_not_what_their_label_says_are_refused(data, words):
+def test_data_that_contradict_their_label_are_refused(data, words):
     with pytest.raises(ConfigError, match=words):
         decode(ArrayRecord({"w": Array("float32", (2,), "numpy.ndarray", data)}), WANTED)

@@ -20,7 +20,7 @@ PLAN = EvaluationPlan("run", 3, "linear", "", "record")
 ANSWER = SiteHistogram(np.arange(5.0), (Entry(1.0, 5.0, 2),), 1.0, 1e-5, 2.0, "pld")
 
 
-def test_what_is_sent_comes_back():
+def test_arrays_survive_the_wire():
     assert evaluation_from_content(evaluation_to_content(PLAN, ArrayRecord())) == PLAN
     back = histogram_from_content(histogram_to_content(ANSWER))
     assert (back.cells == ANSWER.cells).all()

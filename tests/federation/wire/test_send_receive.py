@@ -25,7 +25,7 @@ def one_is_enough(missing, waited):
     return len(missing) == 1
 
 
-def test_what_could_not_be_sent_is_not_waited_for(fakes):
+def test_an_unsent_message_is_not_waited_for(fakes):
     class Full(fakes.Grid):
         def push_messages(self, messages):
             first, *rest = messages
@@ -36,7 +36,7 @@ def test_what_could_not_be_sent_is_not_waited_for(fakes):
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_what_is_not_answered_in_time_is_given_up_also_through_a_grid_that_only_looks_on(fakes, left):
+def test_a_message_not_answered_in_time_is_given_up_also_through_a_wrapping_grid(fakes, left):
     """Or left to who is slow, if the next question cannot be understood without it."""
     grid, given_up = fakes.Grid({1: echo, 2: lambda message: None}), []
     grid.give_up = given_up.extend
@@ -46,8 +46,8 @@ def test_what_is_not_answered_in_time_is_given_up_also_through_a_grid_that_only_
     assert given_up == ([] if left else [asked[2].metadata.message_id])
 
 
-def test_who_takes_no_more_answers_gives_the_others_up(fakes):
-    """As one who fails while it takes an answer: a site that reads its question now would pay for nothing."""
+def test_a_caller_that_stops_reading_gives_up_the_other_messages(fakes):
+    """For example if it fails: a site that reads its question later would pay in vain."""
     grid, given_up = fakes.Grid({1: echo, 2: lambda message: None}), []
     grid.give_up, sent = given_up.extend, questions(1, 2)
     answers = ask(grid, sent, 60)

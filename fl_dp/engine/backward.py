@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import GraphExecGroup
 
 from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
@@ -16,7 +17,7 @@ from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.gradients.settled import Settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of
-from fl_dp.engine.saved import SavedTensors
+from fl_dp.engine.saved import SavedNode
 from fl_dp.engine.tracing.axis import LEADING, BatchAxis
 from fl_dp.engine.tracing.capture import (
     Argument,
@@ -87,14 +88,14 @@ def keep_gradients(
     for argument in (argument for use in uses for argument in use.arguments):
         _axis(argument.key, axes, num_examples)  # raises while the graph is whole
     watched = axes.owners.begin(losses, uses, axes.batch, graph) if axes else None
-    arriving, saved = _Arriving(chooser, uses), SavedTensors()
+    arriving, group = _Arriving(chooser, uses), GraphExecGroup()
     # Inputs whose gradients need further backward calls, made after the one pass.
     later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
         if watched:
             watched.note(use, grad)
-        node = saved.of(use.node)
+        node = SavedNode(use.node, group)
         # For the lowest uses, autograd itself holds the gradients until all are there.
         settled = Settled(grad) if settle and not use.frontier else None
         for argument in use.arguments:

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -35,14 +35,12 @@ _FINE = 1e-5  # seconds: a coarser clock cannot tell kernels apart
 _FAMILIES = ("ghost", "instantiate")
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
+class _Trial(NamedTuple):
     seconds: float
     kept_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """A kernel, and the reason. final: every later batch of this kind would give the same choice."""
 
     kernel: str
@@ -195,12 +193,12 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...], *, ordered: b
     # The losing kernels may need much memory: they are tried on part of the batch.
     few = layout if little else layout.first(max(ENOUGH_EXAMPLES, layout.num_examples // 4))
     trials = _trials(few, candidates, ordered=ordered)
-    slower = 1.0 if little else SLOWER_FOR_MEMORY
-    limit = slower * min(trial.seconds for trial in trials.values())
-    fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
-    kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
-    kept = None if little else {kernel: trial.kept_bytes for kernel, trial in trials.items()}
-    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()}, kept=kept)
+    seconds = {kernel: trial.seconds for kernel, trial in trials.items()}
+    kept = {kernel: trial.kept_bytes for kernel, trial in trials.items()}
+    limit = (1.0 if little else SLOWER_FOR_MEMORY) * min(seconds.values())
+    fast = [kernel for kernel in candidates if seconds[kernel] <= limit]
+    kernel = min(fast, key=lambda kernel: (kept[kernel], seconds[kernel]))
+    return _Choice(kernel, seconds, kept=None if little else kept)
 
 
 def _trials(layout: GradientLayout, kernels: tuple[str, ...], *, ordered: bool) -> dict[str, _Trial]:
@@ -223,14 +221,14 @@ def _trials(layout: GradientLayout, kernels: tuple[str, ...], *, ordered: bool) 
 
 def _trial(layout: GradientLayout, kernel: str, *, ordered: bool) -> _Trial:
     """Time of norm and weighted sum together."""
-    clock = clock_for(layout.device)
+    clock, device = clock_for(layout.device), layout.device
     start = clock()
     kept = layout.keep(kernel)
-    with full_precision(kept.norm_squared.device):
+    with full_precision(device):
         adding = additions(kept.positions, math.prod(layout.shape), MOST_IN_FLOAT32, ordered=ordered)
         kept.weighted_sum(torch.ones_like(kept.norm_squared), adding)
-    if kept.norm_squared.is_cuda:
-        torch.cuda.synchronize(kept.norm_squared.device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return _Trial(clock() - start, _kept_bytes(kept))
 
 

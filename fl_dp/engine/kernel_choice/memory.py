@@ -28,8 +28,7 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    storages = _Storages()
-    with storages:
+    with _Storages() as storages:
         run()
     return storages.peak
 
@@ -81,8 +80,9 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _follow(self, structure: Any, *, new: bool) -> None:
-        """Follow the storages of all tensors. A storage first seen as an argument is older than the run,
-        unless the engine made it without an operator."""
+        """Follow the storages of all tensors. One first seen as an argument is older than the run, unless the
+        engine made it without an operator.
+        """
         for leaf in tree_leaves(structure):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()

@@ -40,8 +40,8 @@ class Axes:
     batch: where the examples are in the output of each use. shared: operators whose output rows belong
     to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
     computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
-    checked, so keep the same Axes from step to step. by_loss: nothing tells whose a row is, for example
-    with packed sequences; each loss then has its own backward pass, and nothing else here counts.
+    checked, so keep the same Axes from step to step. by_loss: rows cannot be assigned to examples, for
+    example with packed sequences; each loss then has its own backward pass, and the other fields are unused.
     """
 
     batch: Mapping[UseKey, BatchAxis]
@@ -192,9 +192,9 @@ def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
     axis = axes.batch.get(key)
     if axis is None:
         raise UnseenUseError(
-            f"{key} was not used in this way when the model was checked, so that the engine does not know "
-            "which rows belong to which example. What losses compute from parameters, such as a gradient "
-            "penalty, belongs inside the model's forward; an L2 term is weight_decay of the optimizer; a "
-            "layer that seldom takes part can be checked if the first pass uses it."
+            f"{key} was not used in this way when the model was checked, so the engine does not know which "
+            "rows belong to which example. What losses compute from parameters, such as a gradient penalty, "
+            "belongs inside the model's forward; an L2 term is weight_decay of the optimizer. A layer that "
+            "is seldom used must be used in the first pass, which is checked."
         )
     return axis

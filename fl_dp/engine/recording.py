@@ -56,14 +56,14 @@ def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -
     """
     with kept_random_state():
         try:
-            return _admitted(run, blank, state)
+            return _accepted(run, blank, state)
         except NotRecordedError:
             raise
         except Exception as error:  # of any kind, from a model or from PyTorch's tracing
             raise NotRecordedError(f"{type(error).__name__}: {error}") from error
 
 
-def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+def _accepted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     operators, again = (_operators_of(run, blank(), _copies(state)) for _ in range(2))
     if operators.code != again.code:
         raise NotRecordedError("it takes other operators from call to call")
@@ -117,10 +117,10 @@ def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Te
     torch.set_rng_state(before)
     found, examples = _named(recorded(batch, state)), harness.Batch(batch, {}, len(batch[0]))
     if not torch.equal(after, torch.get_rng_state()):
-        raise NotRecordedError("it draws otherwise")
+        raise NotRecordedError("it draws other random numbers")
     same = harness.again(examples)
     if harness.moved(expected, found, same, harness.same_bits, examples.size, frozenset()):
-        raise NotRecordedError("its numbers have other bits")
+        raise NotRecordedError("its results have other bits")
 
 
 def _named(numbers: Sequence[Tensor]) -> harness.Outputs:

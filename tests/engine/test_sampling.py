@@ -257,7 +257,7 @@ REFUSED = {
         r"'sample_rate': 0\.1",
     ),
     # made again with the same seed it would repeat the draws that were made before the state
-    "a generator": (lambda: _sampler().load_state_dict(_sampler().state_dict()), "generator of the user's"),
+    "a generator": (lambda: _sampler().load_state_dict(_sampler().state_dict()), "was given a generator"),
 }
 
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
@@ -79,9 +78,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -108,8 +105,8 @@ class Ledger:
     def register_all(self, registrations: Sequence[DataDeclaration]) -> list[int]:
         """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
 
-        LedgerError if another set of this ledger may hold some of the same records: what they have spent
-        there would not count here.
+        LedgerError if another set of this ledger may hold some of the same records: what those have spent
+        would not count.
         """
         with self._writing() as book:
             return [self._register(book, one) for one in registrations]

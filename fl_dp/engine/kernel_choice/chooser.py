@@ -80,19 +80,16 @@ class KernelChooser:
     def keep(self, name: str, layout: GradientLayout) -> Kept:
         """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
-        Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's, and
+        Raises ConfigError if the layout does not have the kernel that was fixed for the parameter, and
         ModelError if `ordered` and a pass has another shape than the first.
         """
         declared = self._positions.setdefault(name, layout.positions)
         if self.ordered and layout.positions != declared:
             raise ModelError(
-                f"{name}: {layout.positions} positions of an example, where passes of random numbers had "
-                f"{declared}: records would decide the shape of a pass, and so how others are added. Let the "
+                f"{name}: an example has {layout.positions} positions, and {declared} in passes of random "
+                "numbers: records would decide the shape of a pass, and so how others are added. Let the "
                 'model keep one shape, or ask for arithmetic = "proven".'
             )
-        return self._keep(name, layout)
-
-    def _keep(self, name: str, layout: GradientLayout) -> Kept:
         kind = (name, layout.signature, _is_little(layout))
         if row := self._final.get(kind):
             self._rows[name] = row
@@ -156,8 +153,8 @@ def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[
     candidates = (asked,) if asked in kernels else _family(kernels, asked) if asked in _FAMILIES else ()
     if not candidates:
         raise ConfigError(
-            f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}, and "
-            f"{' and '.join(map(repr, _FAMILIES))} stand for the best of those that begin so."
+            f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}; "
+            f"{' and '.join(map(repr, _FAMILIES))} mean the best kernel whose name begins so."
         )
     return candidates
 

@@ -28,7 +28,8 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with _Storages() as storages:
+    storages = _Storages()
+    with storages:
         run()
     return storages.peak
 

@@ -50,9 +50,9 @@ class BatchAxis:
         if num_rows % num_examples:
             raise ProbeError(
                 f"A tensor has {num_rows} rows in dimension {self.dim}, not a multiple of the {num_examples} "
-                "examples in the batch; every trainable layer must treat every example alike. Losses of "
-                "several calls go into a virtual_step each; those of tokens become one of each example, by "
-                "losses.view(N, -1).mean(1)."
+                "examples in the batch; every trainable layer must treat every example alike. Pass the "
+                "losses of each call to a virtual_step of its own; average those of tokens over each "
+                "example, by losses.view(N, -1).mean(1)."
             )
         per_example = num_rows // num_examples
         if self.between:

@@ -2,10 +2,10 @@
 
 A server, or a loop, sees the results of earlier rounds and may choose later ones by them. If weights,
 clipping bound or learning rate are chosen that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv
-2106.08567, theorem 10). If sample rate or noise are, epsilon may be larger than an accountant reports, because it adds up
-the steps as if all had been planned beforehand. Adding up is sound if the compositions of all mechanisms are
-totally ordered (arXiv 2602.15815). Steps of one mechanism are, because more steps cost more. docs/privacy.md
-has the argument.
+2106.08567, theorem 10). If sample rate or noise are, epsilon may be larger than an accountant reports,
+because it adds up the steps as if all had been planned beforehand. Adding up is sound if the compositions of
+all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are, because more steps cost
+more. docs/privacy.md has the argument.
 """
 
 from collections.abc import Iterable

@@ -154,7 +154,7 @@ class _Arriving:
         self._kept: dict[str, Kept] = {}
 
     def add(self, name: str, layout: GradientLayout, settled: Settled | None = None) -> None:
-        """settled: the output gradient of which the layout is made, if it is freed when nobody keeps it."""
+        """settled: the output gradient that the layout is made of, if it is freed when no kernel keeps it."""
         self._layouts[name].append(layout)
         self._missing[name] -= 1
         if self._missing[name] == 0:

@@ -1,4 +1,4 @@
-"""What every rule is given, what it says about itself, how it refuses, and what several rules share."""
+"""The input of every rule, its description, its refusal, and functions that several rules share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

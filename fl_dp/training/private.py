@@ -89,7 +89,7 @@ class PrivateTrainer(Rehearsing):
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Begin the next step, whose randomness is `source`."""
+        """Begin the next step, with a new `source`."""
         self._steps += 1
         self.source = self._randomness.child("step", self._steps)
 
@@ -105,7 +105,7 @@ class PrivateTrainer(Rehearsing):
         try:
             take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)
         finally:
-            self.begin_step()  # whatever ended the step, no other one draws what it has drawn
+            self.begin_step()  # also after an error: no other step repeats these draws
 
     def _give(self, share: Noisy) -> None:
         """Keep what the client gives to a secure sum. It moves no weight, and is no update by itself."""

@@ -2,7 +2,7 @@
 
     drawn = draw(...)             each example enters by chance, by itself; their order is random and secret
     clipped = clipped_sum(drawn)  of all passes: an example more or less moves it by C at most
-    noisy = noised(...)           the only result of data that goes on
+    noisy = noised(...)           the only result of data that is used further
     descend(noisy)                post-processing
 
 A client of a federation takes its steps by `take_step`. In a user's own loop a sampler draws and the user's

@@ -248,7 +248,7 @@ class Ledger:
             return held.opened.public_size
         if reason := book.identities.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
-        # Omitted, as in older ledgers: what is usual, and what an earlier part has.
+        # Defaults, and what an earlier part has, are omitted, as in older ledgers.
         usual = {"unit": RECORD, "persons": "", "files": part.files if part else ""}
         said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
         self._append(book, "register", **said, public_size=new.public_size)

@@ -1,4 +1,4 @@
-"""An account from which a training loop pays: a data set in an open ledger, with a limit."""
+"""The account that a training loop pays from: a data set in an open ledger, with a limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

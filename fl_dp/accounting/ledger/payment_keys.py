@@ -1,7 +1,7 @@
 """The secret bytes of payments, from which their random numbers follow: kept beside the entries, then erased.
 
-They are no entries: an entry stays for good and is exported, these bytes do not and are not. Anyone who has
-them can remove the noise of the round.
+They are not entries. Entries are kept for good and exported; these bytes must be neither, because anyone who
+has them can remove the noise of the round.
 """
 
 import secrets

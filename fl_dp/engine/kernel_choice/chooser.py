@@ -237,8 +237,8 @@ def _kept_bytes(kept: Kept) -> int:
 def clock_for(device: torch.device) -> Callable[[], float]:
     """A clock in seconds, of which only differences mean anything.
 
-    If one thread computes, it is that thread's CPU time. While other processes have the core, a wall clock
-    continues for many times what a kernel takes, and would let them decide the choice. Simulated clients
+    If one thread computes, it is that thread's CPU time. A wall clock would also count the time of other
+    processes on that core, many times that of a kernel, and they would decide the choice; simulated clients
     share their cores. With several threads, or on a GPU, it is the wall clock.
     """
     alone = device.type == "cpu" and torch.get_num_threads() == 1

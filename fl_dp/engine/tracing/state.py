@@ -1,4 +1,4 @@
-"""What a model holds at a moment, by identity: cheap enough for every pass, and enough to put it back.
+"""What a model holds at a moment, by identity: quick enough for every pass, and enough to restore it.
 
 Assigned, registered, appended or deleted: whatever a forward pass does to its modules, some table of theirs
 then holds another object, or a tensor has another version. What `.data` and NumPy views change shows in
@@ -23,7 +23,7 @@ _MODE = "training"  # which the user may switch
 PLAIN = bool | int | float | complex | str | bytes | None
 # Packages to whose classes nobody assigns.
 _OF_TORCH = frozenset({"torch", "builtins", "collections", "abc", "typing"})
-# Of what trains the model: objects that change all the time, and that the model does not read.
+# Packages that train the model: their objects change all the time, and the model does not read them.
 _FOREIGN = frozenset(
     {"lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "fl_dp", "logging", "threading"}
 )
@@ -35,8 +35,8 @@ class Table:
     """A place that holds objects: the parameters, buffers, modules or attributes of a module, a container in
     one of these, or the attributes of a class.
 
-    lasts: whether what is written there cannot be taken out again without a trace: it is in the `state_dict`,
-    or belongs to all models of a class. entries: by key or place, when it was found.
+    lasts: whether a write there cannot be undone without a trace: the place is in the `state_dict`, or
+    belongs to all models of a class. entries: by key or place, when it was found.
     """
 
     path: str

@@ -65,7 +65,7 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
 
 
 def written_to(change: Written, model: nn.Module) -> ProbeError:
-    """The error that names what a forward pass has written, and the way out."""
+    """The error that names what a forward pass has written, and says what to do."""
     if change.kind == "buffer":
         instead = batch_norms(model) or spectral_norms(model) or "Replace its layer, or write between steps."
         return ProbeError(
@@ -105,7 +105,7 @@ def differing(before: Held, after: Held) -> list[str]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What is at one place; of a container its length, as what is in it has places of its own."""
+    """The value at one place; of a container only its length, as its contents have places of their own."""
     if isinstance(value, PLAIN):
         yield path, value
         return

@@ -1,8 +1,8 @@
 """Epsilon alone: what holds if the assumption behind secure sums fails, and each client's own part is seen.
 
 In each step the client then has only its own share of the noise. Steps without secure sums count unchanged. A
-server may choose by what it has seen how many members a sum has, and so how small a share is. So every step
-of a mechanism counts with the smallest share of all its steps.
+server may choose the number of members of a sum, and with it the size of a share, by what it has seen. So
+every step of a mechanism counts with the smallest share of all its steps.
 """
 
 import math

@@ -30,7 +30,7 @@ def auto_delta(public_size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it.
+    """The most that one data set may spend: `epsilon` at `delta`, computed by the accountant.
 
     epsilon_alone: a second limit, on what all steps cost if the assumption behind secure sums fails
     (`accounting/alone.py`); None if there is none.

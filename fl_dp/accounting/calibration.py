@@ -30,11 +30,11 @@ def calibrate_noise(
 
     The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. The answer
     has 4 significant digits, so that equal clients get equal, short numbers; a thousandth less would not be
-    enough. An infinite budget gets the least that is computed, 1/32. A finite one that this would not use up,
-    or above `MAX_EPSILON`, is refused with the largest. It grows with steps, rates and what is spent, and
-    falls with epsilon and delta; an accountant whose grid changes with the history ("pld") keeps this order
-    to a thousandth.
-    Raises AccountingError if no noise multiplier up to 8192 is enough.
+    enough. An infinite budget gets the least noise that is computed, 1/32. A finite budget that even this
+    noise would not use up, or above `MAX_EPSILON`, is refused; the error names the largest. The noise grows
+    with steps, rates and what is spent, and falls with epsilon and delta; an accountant whose grid changes
+    with the history ("pld") keeps this order to a thousandth. Raises AccountingError if no noise multiplier
+    up to 8192 is enough.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")

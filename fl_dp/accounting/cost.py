@@ -69,9 +69,9 @@ class Cost:
     charges: merged entries. epsilon: of these, at the delta and by the accountant of their budget.
     epsilon_alone: the same if the assumption behind secure sums fails; None if none were in such sums.
 
-    Two are set only at a run's end. planned_epsilon: what epsilon would be after all planned rounds; whoever
-    stops a run because of its results has learnt no less. claimed_epsilon: in the cost of a run, the epsilon
-    of everything else that the client's ledger shows.
+    Two are set only at a run's end. planned_epsilon: the epsilon after all planned rounds; it counts if the
+    run was stopped because of its results. claimed_epsilon: in the cost of a run, the epsilon of everything
+    else that the client's ledger shows.
     """
 
     charges: Charges

@@ -62,16 +62,15 @@ def resolvable(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     Epsilon grows with the sample rate and falls with the noise, so it never becomes smaller. The number of
     shares is irrelevant to an observer of the sum; reset to 1.
     """
-    return merge(map(_resolvable, entries))
-
-
-def _resolvable(entry: Entry) -> Entry:
-    noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
-    sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
-    return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)
+    found = []
+    for entry in entries:
+        noise = min(entry.noise_multiplier, _MAX_NOISE)
+        rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise)
+        found.append(replace(entry, sample_rate=rate, noise_multiplier=noise, shares=1))
+    return merge(found)
 
 
 def in_digits(epsilon: float, digits: int) -> str:
-    """Rounded up to so many significant digits: what is printed is never below what was computed."""
+    """Rounded up to `digits` significant digits: a printed epsilon is never below the computed one."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))
     return f"{float(rounded):.{digits}g}"

@@ -1,4 +1,4 @@
-"""The most that one record may have spent in several trainings, if it is not known where it was in each."""
+"""The most that one record may have spent in several trainings, if its client in each is not known."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ _FEW = 32  # histories whose epsilons are computed one by one
 def largest_epsilon(choices: Sequence[Iterable[Spent]], delta: float) -> float:
     """An upper bound of the epsilon of one history out of each of `choices`, whichever these are.
 
-    Which history costs most depends on what it is composed with: all combinations are computed if they are
-    few, and bounded together by Renyi divergences if not.
+    Which history costs most depends on the others that it is composed with. If there are few combinations,
+    all are computed; if many, Renyi divergences bound them together.
     """
     each = [_most({merge(one) for one in some}) for some in choices]
     together: set[Spent] = {()}

@@ -1,11 +1,11 @@
 """One mechanism for all of a data set's rounds, so that its epsilon holds whatever is asked next.
 
-Whoever asks sees the results of the first rounds, and may choose the next ones by them. If they choose
-weights, clipping bound or learning rate that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv
-2106.08567, theorem 10). If they choose sample rate or noise that way, epsilon may be larger than what an
-accountant reports, because the accountant adds up the steps as if all had been planned beforehand. Adding
-up is sound if the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one
-mechanism are, because more steps cost more. docs/privacy.md has the argument.
+A server, or a loop, sees the results of earlier rounds and may choose later ones by them. If weights,
+clipping bound or learning rate are chosen that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv
+2106.08567, theorem 10). If sample rate or noise are, epsilon may be larger than an accountant reports,
+because it adds up the steps as if all had been planned beforehand. Adding up is sound if the compositions of
+all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are, because more steps cost
+more. docs/privacy.md has the argument.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
 
 
 def without_shares(entry: Entry) -> tuple[float, float]:
-    """The mechanism as those see it who see no more than sums."""
+    """The mechanism that an observer of sums alone sees."""
     return entry.sample_rate, entry.noise_multiplier
 
 

@@ -117,7 +117,7 @@ def of_both_signs(epsilon: Array, own: Callable[[Array], Array], other: Callable
     """The delta at any epsilon, in [0, 1], from formulas for epsilon >= 0.
 
     By the definition of both, delta(P, Q; -e) = 1 - exp(-e) + exp(-e) delta(Q, P; e). So no exponential of a
-    large number is ever taken, whose rounding error would also be large.
+    large number is taken: its rounding error would also be large.
     """
     size = np.abs(epsilon)
     delta = own(size)

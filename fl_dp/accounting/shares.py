@@ -7,11 +7,11 @@ LEAST_MEMBERS = 3
 
 
 def honest_shares(members: int, dropouts: int, colluders: int) -> int:
-    """K - d - c: the number of shares, in every opened sum, that nobody who works with the server knows.
+    """K - d - c: the number of shares in every opened sum that the server and its colluders do not know.
 
     That many shares, each of variance (sigma C)^2 / (K - d - c), make up the whole noise. ConfigError for
-    sums that no threshold of key shares protects. The threshold has to be above (K + c) / 2, so that the two
-    halves of a divided group cannot both be opened, and at most K - d, the number of members that may remain.
+    sums that no threshold of key shares protects. The threshold must be above (K + c) / 2, so that the two
+    halves of a divided group cannot both be opened, and at most K - d, as only so many members may remain.
     """
     if not LEAST_MEMBERS <= members <= MOST_MEMBERS:
         raise ConfigError(f"members = {members}: expected {LEAST_MEMBERS} to {MOST_MEMBERS} in a secure sum.")

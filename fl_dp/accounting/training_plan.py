@@ -1,4 +1,4 @@
-"""How many steps and rounds of a client a plan has: steps given in epochs, passes, and chosen rounds."""
+"""How many steps and rounds a plan has for one client: from epochs, and from how clients are chosen."""
 
 import math
 
@@ -27,17 +27,12 @@ def turns_of(rounds: int, asked: int, clients: int) -> int:
     return math.ceil(rounds * asked / clients)
 
 
-def planned_participations(rounds: int, share: float) -> int:
-    """The smallest number of rounds that a client, chosen in each with probability `share`, rarely exceeds.
+def chosen_rounds(rounds: int, share: float, quantile: float = ENOUGH) -> int:
+    """This quantile of the number of rounds of a client that is chosen in each with probability `share`.
 
-    It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
-    at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
+    Noise is planned for the 0.9 quantile, or for 1. A client that is chosen more often stops at its budget,
+    as always: the number decides how much noise its rounds have, never what it may spend.
     """
-    return max(1, chosen_rounds(rounds, share, ENOUGH))
-
-
-def chosen_rounds(rounds: int, share: float, quantile: float) -> int:
-    """This quantile of the number of rounds of a client that is chosen in each with probability `share`."""
     if share >= 1.0:
         return rounds
     from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a second

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import GraphExecGroup
 
 from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
@@ -16,7 +17,7 @@ from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.gradients.settled import Settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of
-from fl_dp.engine.saved import SavedTensors
+from fl_dp.engine.saved import SavedNode
 from fl_dp.engine.tracing.axis import LEADING, BatchAxis
 from fl_dp.engine.tracing.capture import (
     Argument,
@@ -39,8 +40,8 @@ class Axes:
     batch: where the examples are in the output of each use. shared: operators whose output rows belong
     to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
     computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
-    checked, so keep the same Axes from step to step. by_loss: nothing tells whose a row is, for example
-    with packed sequences; each loss then has its own backward pass, and nothing else here counts.
+    checked, so keep the same Axes from step to step. by_loss: rows cannot be assigned to examples, for
+    example with packed sequences; each loss then has its own backward pass, and the other fields are unused.
     """
 
     batch: Mapping[UseKey, BatchAxis]
@@ -87,14 +88,14 @@ def keep_gradients(
     for argument in (argument for use in uses for argument in use.arguments):
         _axis(argument.key, axes, num_examples)  # raises while the graph is whole
     watched = axes.owners.begin(losses, uses, axes.batch, graph) if axes else None
-    arriving, saved = _Arriving(chooser, uses), SavedTensors()
+    arriving, group = _Arriving(chooser, uses), GraphExecGroup()
     # Inputs whose gradients need further backward calls, made after the one pass.
     later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
         if watched:
             watched.note(use, grad)
-        node = saved.of(use.node)
+        node = SavedNode(use.node, group)
         # For the lowest uses, autograd itself holds the gradients until all are there.
         settled = Settled(grad) if settle and not use.frontier else None
         for argument in use.arguments:
@@ -153,7 +154,7 @@ class _Arriving:
         self._kept: dict[str, Kept] = {}
 
     def add(self, name: str, layout: GradientLayout, settled: Settled | None = None) -> None:
-        """settled: the output gradient of which the layout is made, if it is freed when nobody keeps it."""
+        """settled: the output gradient that the layout is made of, if it is freed when no kernel keeps it."""
         self._layouts[name].append(layout)
         self._missing[name] -= 1
         if self._missing[name] == 0:
@@ -191,9 +192,9 @@ def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
     axis = axes.batch.get(key)
     if axis is None:
         raise UnseenUseError(
-            f"{key} was not used in this way when the model was checked, so that the engine does not know "
-            "which rows belong to which example. What losses compute from parameters, such as a gradient "
-            "penalty, belongs inside the model's forward; an L2 term is weight_decay of the optimizer; a "
-            "layer that seldom takes part can be checked if the first pass uses it."
+            f"{key} was not used in this way when the model was checked, so the engine does not know which "
+            "rows belong to which example. What losses compute from parameters, such as a gradient penalty, "
+            "belongs inside the model's forward; an L2 term is weight_decay of the optimizer. A layer that "
+            "is seldom used must be used in the first pass, which is checked."
         )
     return axis

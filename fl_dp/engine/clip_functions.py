@@ -32,7 +32,7 @@ class ClipFunction(ABC):
         """
         precision = torch.finfo(norms.dtype)
         # Room for four roundings of relative size eps / 2: of the bound, of the quotient, of the setting and
-        # of the product with the gradient. The sums in `_weights` never come out below the norm in them.
+        # of the product with the gradient. A sum in `_weights` is never below the norm that is part of it.
         factors = self._weights(norms, max_grad_norm * (1 - 4 * precision.eps)).clamp_max(precision.max)
         return torch.where(norms.isfinite() & (factors >= precision.tiny), factors, 0)
 

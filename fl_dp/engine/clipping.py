@@ -181,8 +181,8 @@ def clipped_grad_sum(
     chooser = chooser or KernelChooser()
     if chooser.ordered != ordered:
         raise ConfigError(
-            f"ordered={ordered}: expected chooser=KernelChooser(ordered={ordered}), the same in all passes, "
-            "which sees that they have one shape."
+            f"ordered={ordered}: expected chooser=KernelChooser(ordered={ordered}), and the same one in all "
+            "passes: it checks that they have one shape."
         )
     kept = keep_gradients(losses, parameters, axes, chooser) if len(losses) else {}
     return sum_of(
@@ -212,8 +212,8 @@ def sum_of(
     """`clipped_grad_sum` from what a pass has kept; `kept` is empty afterwards. Raises the same errors.
 
     ignored: (N,) booleans, for losses that add nothing, such as those of padding; None if there are none.
-    They have norms like all others. all_finite: no norm is looked at, and whoever uses the sum must see that
-    all are finite; otherwise it may hold NaN.
+    They have norms like all others. all_finite: norms are not checked. The caller must check that all are
+    finite; otherwise the sum may hold NaN.
     """
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
@@ -223,7 +223,7 @@ def sum_of(
     for factor in {id(one): one for one in factors.values()}.values():  # a group's parameters share one
         if ignored is not None:
             factor.masked_fill_(ignored, 0)
-    left_out = None if all_finite else _spoilt(norms)
+    left_out = None if all_finite else _not_finite(norms)
     grads: dict[str, Tensor] = {}
     with full_precision(losses.device):
         for name, factor in factors.items():
@@ -259,14 +259,14 @@ def clip_factors(
 
 
 def check_losses(losses: Tensor) -> None:
-    """ModelError unless there is one loss for each example, with a way back to the parameters."""
+    """ModelError unless there is one loss for each example, and the losses have gradients."""
     if not isinstance(losses, Tensor):
         raise ModelError(
             f"Expected a tensor of losses (N,), got {type(losses).__name__}: call the model once with all "
             'examples, and pass the losses of reduction="none".'
         )
     if losses.dim() != 1:
-        more = "; losses.flatten(1).mean(1) makes one of each example's" if losses.dim() > 1 else ""
+        more = "; losses.flatten(1).mean(1) gives one for each example" if losses.dim() > 1 else ""
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got '
             f"{tuple(losses.shape)}{more}."
@@ -277,8 +277,8 @@ def check_losses(losses: Tensor) -> None:
         )
 
 
-def _spoilt(norms: Tensor) -> Tensor | None:
-    """(N,) whether an example's gradient is not finite somewhere; None if the host sees that none is.
+def _not_finite(norms: Tensor) -> Tensor | None:
+    """(N,) whether an example's gradient is not finite somewhere; None if the host has seen that all are.
 
     If the sum of all lengths is finite, so are all gradients; so the sum is tried first. A GPU is not asked:
     the host would first wait for all queued work.

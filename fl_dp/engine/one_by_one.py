@@ -4,8 +4,8 @@ An example that is alone in its pass adds a vector that follows from itself, the
 from no other example. However the pass rounds, this very vector is measured, scaled to C at most, and added.
 The only rounding that involves other examples is that of their sum, in float64 (`sum_error.py`).
 
-It is still assumed that a pass has no memory: what it gives for the same bits must not depend on earlier
-passes. (It need not give the same each time: a random vector of length C at most does as well.)
+It is still assumed that a pass has no memory: its result for the same bits must not depend on earlier passes.
+(The result may be random: a random vector of length C at most is as good.)
 """
 
 from collections.abc import Mapping

@@ -14,8 +14,9 @@ _OVERRIDES = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS
 
 
 def check_overrides(device: torch.device) -> None:
-    """ConfigError where a variable of the environment may lower the precision of a GPU's products, unseen by
-    PyTorch, so that `full_precision` could not raise it.
+    """ConfigError if an environment variable may lower the precision of a GPU's products.
+
+    PyTorch does not see it, so `full_precision` could not undo it.
     """
     found = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0")]
     if device.type == "cuda" and found:

@@ -7,21 +7,23 @@ gradients differ from one backward pass per example.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils.checkpoint import GraphExecGroup
 
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
-from fl_dp.engine.saved import SavedTensors
+from fl_dp.engine.saved import SavedNode
 from fl_dp.engine.sum_error import additions
 from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.capture import (
@@ -34,7 +36,7 @@ from fl_dp.engine.tracing.capture import (
     output_grads,
 )
 from fl_dp.engine.tracing.draws import kept_random_state, seed_generators
-from fl_dp.engine.tracing.harness import SEED, Outputs, batch_of, call, in_place_of
+from fl_dp.engine.tracing.harness import SEED, Batch, Outputs, batch_of, call, in_place_of
 from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import OwnerCheck, data_may_move_rows
@@ -44,9 +46,8 @@ from fl_dp.engine.unfused import unfuse
 from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
 
 _TOLERANCE = 1e-3  # relative; the errors that the check looks for are of order one
-_ATTEMPTS = (
-    4  # each on new synthetic examples: a dead ReLU may hide a use, other data may move rows elsewhere
-)
+# Each on new synthetic examples: a dead ReLU may hide a use, other data may move rows elsewhere.
+_ATTEMPTS = 4
 
 
 def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
@@ -67,7 +68,7 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
         What `axes=` takes.
 
     Raises:
-        ProbeError: An example moves another's output; it names the layer and the way out, as do the others.
+        ProbeError: An example moves another's output. All errors name the layer and what to do.
         NoRuleError: An operator without a rule.
         ModelError: A model that cannot be trained so.
 
@@ -86,14 +87,14 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
 def probed(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, clears: bool = False, turn: int = 0
 ) -> Axes:
-    """`probe`; clears: of `check_independence`; another turn has other random numbers."""
+    """`probe`. clears: as in `check_independence`. turn: another one has other random numbers."""
     refuse_parallel(model)
     unfuse(model)
     _refuse_packed((args, kwargs))
-    axes, trial, device = Axes({}), None, batch_of(args, kwargs).device
-    with kept_random_state(), torch.enable_grad(), _no_autocast(model), full_precision(device):
+    axes, trial, given = Axes({}), None, batch_of(args, kwargs)
+    with kept_random_state(), torch.enable_grad(), _no_autocast(model), full_precision(given.device):
         for attempt in range(turn * _ATTEMPTS, (turn + 1) * _ATTEMPTS):
-            trial = _try(model, args, kwargs, axes.shared, attempt, clears=clears)
+            trial = _try(model, given, axes.shared, attempt, clears=clears)
             axes = joined(axes, trial.axes)
             if trial.settled:
                 break
@@ -107,10 +108,10 @@ def probed(
 
 @contextmanager
 def _no_autocast(model: nn.Module) -> Iterator[None]:
-    """Without autocast the checks have enough digits; it does not change which operator uses a parameter.
+    """Turns autocast off, so that the checks have enough digits; it does not decide which operators run.
 
-    accelerate, and with it HuggingFace's Trainer, turns it on in a forward of its own: meanwhile the model
-    has the one inside.
+    accelerate, and with it HuggingFace's Trainer, turns autocast on in a forward that it wraps around the
+    model's own: within this context the model has its own.
     """
     wrapped = {part: part.forward for part in model.modules() if _is_forward_of_accelerate(part)}
     try:
@@ -124,7 +125,7 @@ def _no_autocast(model: nn.Module) -> Iterator[None]:
 
 
 def _is_forward_of_accelerate(part: nn.Module) -> bool:
-    """Whether its outermost wrapper is that of `Accelerator.prepare_model`: nothing has wrapped it since."""
+    """Whether `Accelerator.prepare_model` made its outermost wrapper."""
     forward = vars(part).get("forward")
     function = getattr(forward, "__func__", forward)
     return "_original_forward" in vars(part) and function.__module__ == "accelerate.utils.operations"
@@ -144,75 +145,45 @@ class _Trial:
 
 
 def _try(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    shared: frozenset[OperatorKey],
-    attempt: int,
-    *,
-    clears: bool,
+    model: nn.Module, given: Batch, shared: frozenset[OperatorKey], attempt: int, *, clears: bool
 ) -> _Trial:
     seed_generators(attempt)
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
-    with in_place_of(
-        model, parameters
-    ):  # also when a checkpointed part is computed again, in a backward pass
-        return _tried(model, parameters, args, kwargs, shared, attempt, clears=clears)
+    with in_place_of(model, parameters):  # also for checkpointed parts, which a backward pass computes again
+        check = partial(check_independence, model, parameters, clears=clears, seed=SEED + attempt)
+        batch, seen = _independent(check, given, attempt)
+        check_places(model, parameters, batch, seen)
+        # as in training: an observed call may take other operators
+        outputs = call(model, parameters, batch, seed=SEED + attempt)
+        losses, changed = (_losses(of, seen.examples) for of in (outputs, seen.beside_another))
+        rows = None if seen.watch.packed else find_example_rows(losses, parameters, shared)
+        if rows is None or not _within(outputs, rows.uses):
+            return _trial_by_loss(losses, changed, parameters)
+        if rows.unknown:
+            return _Trial(Axes({}), rows.unknown)
+        axes = Axes(rows.batch, rows.shared, _without_rule(losses, rows))
+        _check_gradients(losses, changed, parameters, axes)
+        used = {name for key in rows.batch for name in key.parameters}
+        settled = used == parameters.keys() and not data_may_move_rows(losses, rows.uses)
+        return _Trial(axes, settled=settled)
 
 
-def _tried(
-    model: nn.Module,
-    parameters: Mapping[str, Tensor],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    shared: frozenset[OperatorKey],
-    attempt: int,
-    *,
-    clears: bool,
-) -> _Trial:
-    batch, seen = _independent(model, parameters, args, kwargs, attempt, clears=clears)
-    check_places(model, parameters, batch, seen)
-    # as in training: an observed call may take other operators
-    outputs = call(model, parameters, batch, seed=SEED + attempt)
-    losses, changed = (_losses(of, seen.examples) for of in (outputs, seen.beside_another))
-    if seen.watch.packed:
-        return _trial_by_loss(losses, changed, parameters)
-    rows = find_example_rows(losses, parameters, shared)
-    if not _within(outputs, rows.uses):
-        return _trial_by_loss(losses, changed, parameters)
-    if rows.unknown:
-        return _Trial(Axes({}), rows.unknown)
-    axes = Axes(rows.batch, rows.shared, _without_rule(losses, rows))
-    _check_gradients(losses, changed, parameters, axes)
-    used = {name for key in rows.batch for name in key.parameters}
-    settled = used == parameters.keys() and not data_may_move_rows(losses, rows.uses)
-    return _Trial(axes, settled=settled)
-
-
-def _independent(
-    model: nn.Module,
-    parameters: Mapping[str, Tensor],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    attempt: int,
-    *,
-    clears: bool,
-) -> tuple[Synthetic, Seen]:
+def _independent(check: Callable[[Synthetic], Seen], given: Batch, attempt: int) -> tuple[Synthetic, Seen]:
     """A synthetic batch that the model can be called with, and what `check_independence` sees on it."""
-    truth, seed = attempt % 2 == 0, SEED + attempt
-    batch = synthetic(args, kwargs, truth)
+    truth = attempt % 2 == 0
+    batch = synthetic(given, truth)
     try:
-        return batch, check_independence(model, parameters, batch, clears=clears, seed=seed)
+        return batch, check(batch)
     except CallError as error:
-        batch = synthetic(args, kwargs, truth, lengths=True)
+        batch = synthetic(given, truth, lengths=True)
         try:
-            return batch, check_independence(model, parameters, batch, clears=clears, seed=seed)
+            return batch, check(batch)
         except CallError:
             raise error from error.__cause__
 
 
 def _within(outputs: Outputs, uses: tuple[Use, ...]) -> bool:
-    """Whether all uses are inside the model: those above its outputs are of our losses; real ones differ."""
+    """Whether all uses are inside the model. Those above its outputs belong to the losses made here."""
     nodes = {node for output in outputs.values() for node in graph_of(output)}
     return all(use.node in nodes for use in uses)
 
@@ -279,12 +250,14 @@ def joined(one: Axes, other: Axes) -> Axes:
 def _without_rule(losses: Tensor, rows: ExampleRows) -> frozenset[UseKey]:
     """Uses that no rule covers; NoRuleError if the fallback does not work either."""
     found: set[UseKey] = set()
-    saved = SavedTensors()
+    group = GraphExecGroup()
 
     def ask(use: Use, grad: Tensor) -> None:
         for argument in use.arguments:
             try:
-                layout_of(saved.of(use.node), use, argument, grad, rows.batch[argument.key], NUM_EXAMPLES)
+                layout_of(
+                    SavedNode(use.node, group), use, argument, grad, rows.batch[argument.key], NUM_EXAMPLES
+                )
             except NoRuleError:
                 if len(use.node._input_metadata) > 1:
                     raise
@@ -341,9 +314,9 @@ def _gradients(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tens
 def _compare(name: str, found: Tensor, expected: Tensor, mistake: str, whole: float = 0.0) -> None:
     """ProbeError unless both are one gradient, but for rounding.
 
-    whole: the length of the example's gradient over all parameters. A bias before a norm of each channel has
-    the gradient 0: its terms cancel, and two orders of summation leave two remainders. So an error that is
-    float32's rounding of the whole is none, however short this part is; what mixes examples has no such room.
+    whole: the length of the example's gradient over all parameters; 0 where examples may mix. A bias before a
+    norm of each channel has the gradient 0: its terms cancel, and two orders of summation leave two
+    remainders. So float32's rounding of the whole is allowed, however short this part is.
     """
     error, length = float((expected - found.view_as(expected)).norm()), float(expected.norm())
     own = torch.finfo(expected.dtype).eps

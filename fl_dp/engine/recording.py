@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.steady_rows import HUGE, LONG, scaled, write_weights
@@ -28,7 +28,7 @@ Batch = tuple[Tensor, ...]
 # From a batch, and parameters and buffers by name: norms (N,) and sums, or whatever other tensors.
 Pass = Callable[[Batch, Mapping[str, Tensor]], Sequence[Tensor]]
 
-_BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+_BY_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 class NotRecordedError(Exception):
@@ -51,19 +51,19 @@ class Recorded:
 def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     """`run`, recorded and accepted. NotRecordedError if that is impossible: then use `run` itself.
 
-    blank: gives examples of random numbers, different in each call; no real data
-    are read. torch's global random state is restored afterwards.
+    blank: gives examples of random numbers, others in each call; no real data are read. torch's global random
+    state is restored afterwards.
     """
     with kept_random_state():
         try:
-            return _admitted(run, blank, state)
+            return _accepted(run, blank, state)
         except NotRecordedError:
             raise
         except Exception as error:  # of any kind, from a model or from PyTorch's tracing
             raise NotRecordedError(f"{type(error).__name__}: {error}") from error
 
 
-def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+def _accepted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     operators, again = (_operators_of(run, blank(), _copies(state)) for _ in range(2))
     if operators.code != again.code:
         raise NotRecordedError("it takes other operators from call to call")
@@ -106,12 +106,8 @@ def _check(operators: GraphModule) -> None:
     for node in operators.graph.nodes:
         if node.op == "get_attr":
             raise NotRecordedError(f"{node.target} is neither an example nor a weight")
-        if _tags(node) & set(_BY_DATA):
+        if set(getattr(node.target, "tags", ())) & _BY_DATA:
             raise NotRecordedError(f"data decide the shape of what {node.target} gives")
-
-
-def _tags(node: Node) -> set[torch.Tag]:
-    return set(getattr(node.target, "tags", ()))
 
 
 def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
@@ -121,10 +117,10 @@ def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Te
     torch.set_rng_state(before)
     found, examples = _named(recorded(batch, state)), harness.Batch(batch, {}, len(batch[0]))
     if not torch.equal(after, torch.get_rng_state()):
-        raise NotRecordedError("it draws otherwise")
+        raise NotRecordedError("it draws other random numbers")
     same = harness.again(examples)
     if harness.moved(expected, found, same, harness.same_bits, examples.size, frozenset()):
-        raise NotRecordedError("its numbers have other bits")
+        raise NotRecordedError("its results have other bits")
 
 
 def _named(numbers: Sequence[Tensor]) -> harness.Outputs:

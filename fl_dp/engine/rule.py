@@ -1,4 +1,4 @@
-"""What every rule is given, what it says about itself, how it refuses, and what several rules share."""
+"""The input of every rule, its description, its refusal, and functions that several rules share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +10,16 @@ from torch import Tensor
 from fl_dp.engine.gradients.layouts import Dense, GradientLayout
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import Argument, UseKey
-from fl_dp.errors import ModelError, NoRuleError
+from fl_dp.errors import NoRuleError
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """One operator input that is made of parameters, and the gradient of the operator's output.
 
-    node: stands for the operator's autograd node; what the forward pass saved is in its `_saved_*`
-    attributes.
-    argument: the input. transposed: the input is the transpose of the parameter; the rule returns the
-    layout of the parameter's gradient. parameters: the number of the operator's inputs that are made of
-    parameters.
+    argument: the input. node: the operator's autograd node; its `_saved_*` attributes hold what the forward
+    pass saved. transposed: whether the input is the transpose of the parameter; the rule returns the layout
+    of the parameter's gradient. parameters: how many of the operator's inputs are made of parameters.
     """
 
     argument: Argument
@@ -38,7 +36,6 @@ class Site:
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the input."""
         return self.argument.shape
 
     def rows(self, tensor: Tensor) -> Tensor:
@@ -81,23 +78,6 @@ def refuse(key: UseKey, reason: str) -> NoReturn:
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
         f"{instead}, or freeze the parameter (requires_grad_(False))."
     )
-
-
-def refuse_mixing(key: UseKey, reason: str) -> NoReturn:
-    """Raise ModelError: an example's gradient depends on others; neither a rule nor the fallback helps."""
-    raise ModelError(
-        f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
-        "examples then change one another's gradients, and clipping bounds nothing: switch that off."
-    )
-
-
-NO_PADDING = (-1, 2**64 - 1)  # the values of `_saved_padding_idx` that stand for no padding index
-
-
-def refuse_scaling_by_frequency(site: Site) -> None:
-    """ModelError for an embedding whose gradients depend on how often the whole batch uses a row."""
-    if site.node._saved_scale_grad_by_freq:
-        refuse_mixing(site.key, "scale_grad_by_freq divides by the number of uses in the whole batch")
 
 
 def broadcast_sum(site: Site, grad: Tensor) -> GradientLayout:

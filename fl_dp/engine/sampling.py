@@ -87,10 +87,6 @@ class _Draw:
     source: Randomness | torch.Generator
 
 
-def _of_draw(source: Randomness | torch.Generator) -> Randomness | torch.Generator:
-    return source.child("draw") if isinstance(source, Randomness) else source
-
-
 class PoissonSampler:
     """Poisson logical batches for any `Dataset`, as physical batches for a `DataLoader`.
 
@@ -188,7 +184,8 @@ class PoissonSampler:
     def _physical_batches(self, draws: deque[_Draw | None]) -> Iterator[list[int]]:
         skip, wanted = self._batches_done, self.steps - self._steps_done
         for source in self._sources(wanted) if self._sources else repeat(self._generator, wanted):
-            indices = poisson_draw(self.num_records, self.sample_rate, _of_draw(source))
+            drawing = source.child("draw") if isinstance(source, Randomness) else source
+            indices = poisson_draw(self.num_records, self.sample_rate, drawing)
             parts = list(physical_batches(indices, self.physical_batch_size))[self._rank :: self._ranks]
             draws.append(_Draw(tuple(map(len, parts)), len(indices), self._generator.get_state(), source))
             for part in parts[skip:]:
@@ -304,11 +301,11 @@ class PoissonSampler:
             self.spread(system_generator, 0, 1)
 
     def spread(self, fresh: Callable[[], torch.Generator], rank: int, ranks: int) -> None:
-        """From now on make the draws that all ranks make, and hand out the passes of one: i mod ranks = rank.
+        """From now on draw as all ranks do, and hand out the passes of one: those with i mod ranks = rank.
 
         fresh: makes a generator in the same secret state on all ranks, whenever they all call it. With
         generators of their own, or with the numbers of a part of the records, the ranks would not draw one
-        Poisson batch. ConfigError for a sampler with a generator of the user's.
+        Poisson batch. ConfigError for a sampler that was given a generator.
         """
         if not self.is_own_generator:
             raise ConfigError("Several ranks draw from a key that they share; leave out generator=.")
@@ -373,8 +370,8 @@ class PoissonSampler:
         """
         if not self.is_own_generator:
             raise ConfigError(
-                "A sampler with a generator of the user's cannot go on from a state: nobody can tell which "
-                "of its numbers made draws before. Leave out generator=."
+                "A sampler that was given a generator cannot continue from a state: its numbers may have "
+                "made earlier draws. Leave out generator=."
             )
         if state["settings"] != self._settings():
             raise ConfigError(

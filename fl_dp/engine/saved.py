@@ -12,19 +12,11 @@ from torch.autograd.graph import Node
 from torch.utils.checkpoint import GraphExecGroup
 
 
-class SavedTensors:
-    """The saved tensors of all nodes of one backward pass."""
-
-    def __init__(self) -> None:
-        self._group = GraphExecGroup()
-
-    def of(self, node: Node) -> "SavedNode":
-        """Access to what `node` has saved. Release it after its rules: it holds what they have read."""
-        return SavedNode(node, self._group)
-
-
 class SavedNode:
-    """The `_saved_*` attributes of an autograd node."""
+    """The `_saved_*` attributes of an autograd node. It holds all that were read: release it after its rules.
+
+    group: the same for all nodes of a backward pass.
+    """
 
     __slots__ = ("_group", "_node", "_read")
 

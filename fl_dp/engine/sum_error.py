@@ -4,8 +4,8 @@ B is the largest number of examples that a logical batch may hold, C the clippin
 contributes a vector of length C at most, which follows from the example itself. One example more or less
 moves the computed sum by at most C (1 + error). Proofs: docs/rounding.md.
 
-Vectors that are there, or are one outer product each, are as long as their terms. Sums of T outer products,
-known by their ghost norm alone, have terms that may cancel (`gradients/ghost_norm_bounds.py`).
+A vector that is instantiated, or is one outer product, is as long as its terms. A sum of T outer products of
+which only the ghost norm is known has terms that may cancel (`gradients/ghost_norm_bounds.py`).
 
 - In any order (`sum_error`) all sums err. Vectors are added R at a time in float32 (`float32_rows`), blocks
   of them in float64. The terms of outer products may be K times as long as the gradient together, so they are
@@ -52,7 +52,7 @@ class Additions:
 
 @functools.lru_cache(maxsize=1024)
 def most_drawn(expected: float) -> int:
-    """The most examples in a Poisson draw of so many expected ones, except with a probability of 2^-111.
+    """The most examples in a Poisson draw of `expected` ones: a larger draw has a probability below 2^-111.
 
     The least m with m ln(m / mu) - m + mu >= 111 ln 2: Chernoff's bound for a binomial of mean mu, whatever
     its rate (Boucheron, Lugosi, Massart 2013, section 2.2, whose h is convex, so that a smaller mean has a
@@ -70,7 +70,7 @@ def most_drawn(expected: float) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def additions(positions: int, numbers: int, most: int, *, ordered: bool) -> Additions:
-    """How gradients of so many numbers are added that are sums of so many outer products; 1 for vectors.
+    """How to add gradients of `numbers` numbers, each the sum of `positions` outer products; 1 for a vector.
 
     most: B. ordered: whether the examples are in an order that is uniformly random and secret.
     """
@@ -96,12 +96,12 @@ def _rows_of_block(positions: int) -> int:
 
 
 def positions_at_once(positions: int) -> int:
-    """P: the number of terms that one product adds, over all examples, if each has so many positions."""
+    """P: how many terms one product adds, over all examples, if each example has `positions` of them."""
     return 2**12 if positions <= SHORT else MOST_POSITIONS
 
 
 def float32_rows(most: int) -> int:
-    """R: how many vectors are added in float32 for a logical batch of at most so many; 0 if none."""
+    """R: how many vectors may be added in float32, in a logical batch of at most `most`; 0 if none."""
     return next((rows for rows in ROWS if most * rows <= MOST_IN_FLOAT32 * ROWS[-1]), 0)
 
 

@@ -1,4 +1,4 @@
-"""Lets nn.LSTM run on a CPU by its elementary operators, which the rules know.
+"""Makes nn.LSTM run on a CPU by its elementary operators, which the rules know.
 
 The fused operator (oneDNN's) computes all steps of a sequence at once, and shows no gradient of a single one.
 Other layers stay fused.
@@ -17,7 +17,7 @@ _BEFORE: list[bool] = []  # of the passes that have begun: whether oneDNN was on
 
 
 class Hook:
-    """A hook that copies and files of what it is on do not have: there it does nothing, without fl_dp."""
+    """A hook that copies and saved files lose: there it does nothing, and needs no fl_dp."""
 
     def __init__(self, hook: Callable[..., None]) -> None:
         self._hook = hook
@@ -33,17 +33,13 @@ def unfuse(model: nn.Module) -> None:
     """From now on each nn.LSTM of the model runs unfused."""
     for layer in model.modules():
         if isinstance(layer, nn.LSTM) and layer not in _UNFUSED:
-            _unfuse(layer)
+            layer.register_forward_pre_hook(Hook(_off))
+            layer.register_forward_hook(Hook(_back), always_call=True)
             _UNFUSED.add(layer)
 
 
-def _unfuse(layer: nn.LSTM) -> None:
-    layer.register_forward_pre_hook(Hook(_off))
-    layer.register_forward_hook(Hook(_back), always_call=True)
-
-
 def _off(*_: Any) -> None:
-    # What was on before a pass that was interrupted (Ctrl-C), or before that of another thread, is on after.
+    # The first entry is from before a pass that was interrupted (Ctrl-C), or that another thread runs now.
     _BEFORE.append(_BEFORE[0] if _BEFORE else torch._C._get_mkldnn_enabled())
     torch._C._set_mkldnn_enabled(False)
 

@@ -27,7 +27,7 @@ from torch import distributed as dist
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_noise, count_of, multiples_of, numbers_of
-from fl_dp.engine.noise.generators import keyed_state
+from fl_dp.engine.noise.generators import keyed_generator
 from fl_dp.engine.noise.grid import pass_grid
 from fl_dp.engine.noise.randomness import KEY_BYTES, Randomness
 from fl_dp.engine.rounding import long_type
@@ -242,5 +242,5 @@ class Ranks:
 def _draw_apart() -> None:
     """Give torch's global generators random numbers that no other rank has."""
     key = Randomness.system().key
-    torch.set_rng_state(keyed_state(key))
+    torch.set_rng_state(keyed_generator(key).get_state())
     torch.cuda.manual_seed_all(int.from_bytes(key[:8], "little") >> 1)

@@ -70,10 +70,10 @@ class ClippedPasses:
         """As `sum_of_pass`, but an example that raises contributes nothing, and all others still count.
 
         Each example is then tried alone, in a pass of the same shape, so that it alone decides whether it
-        counts. What it raised goes to the client's own log. The pass is run again with copies of an example
-        that counts in the places of those that do not: all others keep their places, and so their blocks
-        (docs/rounding.md). If it raises even then, though no example of it does by itself, the sums of all
-        that were tried count.
+        counts; its error goes to the client's own log. The pass is run again, with copies of an example that
+        counts in place of those that do not: all others keep their places, and so their blocks
+        (docs/rounding.md). If even that raises, though no example raised alone, the sums of single examples
+        count.
         """
         clip = partial(self.sum_of_pass, rows=rows, passes=passes)
         whole = self._tried(partial(clip, batch), said="examples are tried one by one")
@@ -116,17 +116,17 @@ class ClippedPasses:
     def _tried(
         self,
         compute: Callable[[], Result],
-        is_no_examples: Callable[[BaseException], bool] = is_the_machines,
+        must_raise: Callable[[BaseException], bool] = is_the_machines,
         said: str = "an example contributes nothing",
     ) -> Result | None:
         """The result. None if an example raised: that is logged, and what the example left is undone.
 
-        is_no_examples: whether an error is not an example's fault; such an error is raised.
+        must_raise: whether an error is not an example's fault; such an error is raised.
         """
         try:
             return compute()
         except BaseException as error:
-            if isinstance(error, ENDS) or is_no_examples(error):
+            if isinstance(error, ENDS) or must_raise(error):
                 raise
             logger.warning("%s: %s", said, words_of(error))
         self.replicas.as_before()

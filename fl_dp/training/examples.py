@@ -1,4 +1,4 @@
-"""From the drawn indices to the tensors of a step, and what the engine must know of them beforehand."""
+"""The tensors of a step from the drawn indices, and what the engine checks beforehand."""
 
 import secrets
 from collections.abc import Callable
@@ -75,8 +75,8 @@ def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axe
 
 
 def check_own_losses(losses_of: Callable[..., Tensor], objective: Objective) -> None:
-    """ProbeError if losses of random examples move one another, or draw random numbers from elsewhere than
-    torch's global generator. For use before a payment.
+    """ProbeError if losses of random examples depend on other examples, or draw random numbers elsewhere than
+    from torch's global generator. For use before a payment.
     """
     with kept_random_state():
         batch = objective.blank(_SYNTHETIC)

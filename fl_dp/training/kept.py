@@ -1,7 +1,7 @@
 """What a client keeps between its rounds: the optimizer's state, and the state of its local algorithm.
 
-All of it follows from noised sums and received weights alone. It decides the next update. So it is written to
-disk before the next payment, and its digest is an input of that payment's key.
+All of it follows from noised sums and received weights alone. It influences the next update, so it is written
+to disk before the next payment, and its digest is an input of that payment's key.
 """
 
 import hashlib

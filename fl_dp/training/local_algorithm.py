@@ -1,7 +1,7 @@
 """What a client does besides descending along its noised gradients: the interface of `local_algorithms.py`.
 
-An algorithm sees received weights, and gradients that are already noised. Whatever it makes of them is
-post-processing, and costs no privacy.
+An algorithm sees only received weights and gradients with noise. So all it does is post-processing, and costs
+no privacy.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,14 +29,6 @@ _SPARSE = "it is made for sparse gradients, and noise falls on every weight"
 _NOT_TO_SET = frozenset(
     {"params", "lr", "foreach", "maximize", "capturable", "differentiable", "fused", "adjust_lr_fn"}
 )
-
-
-class Descent(Protocol):
-    """Takes steps along gradients, which are sums over a batch."""
-
-    def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """One step; gradients in the order of the parameters, None where there is none, as in every step."""
-        ...
 
 
 class MomentumSGD:
@@ -68,7 +60,7 @@ class MomentumSGD:
 class TorchDescent:
     """An optimizer of torch.optim. divisor: turns the gradients, which are sums, into means.
 
-    parameters: changed in place; nothing is left on them.
+    parameters: changed in place; no gradient stays on them.
     """
 
     def __init__(
@@ -86,7 +78,7 @@ class TorchDescent:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """As in `Descent`."""
+        """One step along sums over a batch; otherwise as in `MomentumSGD`."""
         for parameter, gradient in zip(self._own, gradients, strict=True):
             parameter.grad = None if gradient is None else (gradient / self._divisor).to(parameter.dtype)
         self._optimizer.step()
@@ -101,6 +93,9 @@ class TorchDescent:
         """Continue from what `state` gave, for as many parameters of the same shapes."""
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
+
+
+Descent = MomentumSGD | TorchDescent
 
 
 def descent_of(plan: RoundPlan, parameters: Sequence[Tensor], *, divisor: float) -> Descent:
@@ -186,8 +181,8 @@ def _without_compiler() -> None:
     """Let torch.optim make optimizers without PyTorch's compiler.
 
     It imports the compiler only to exclude a method from it. That takes 2 s and 48 MiB in a process that
-    never compiles, and with Ray it prints pages of leak warnings at exit. If torch renames this, nothing
-    happens.
+    never compiles, and with Ray it prints pages of leak warnings at exit. If torch renames the attribute,
+    this function does nothing.
     """
     method = getattr(Optimizer.add_param_group, "__wrapped__", None)
     if method is not None and not hasattr(method, "__dynamo_disable"):

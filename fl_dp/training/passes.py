@@ -1,4 +1,4 @@
-"""The forward and backward passes of a model: examples' losses, and what is kept of each one's gradient."""
+"""The forward and backward passes of a model: examples' losses, and what is kept of their gradients."""
 
 import copy
 import logging

@@ -37,11 +37,10 @@ class PrivateTrainer(Rehearsing):
 
     With `plan.one_by_one` every record has its own pass, for which neither rows nor kernels are chosen.
     chooser: from an earlier trainer of the same model, to reuse its kernels; if it is not `ordered`, sums are
-    added as in any order. randomness: source of the draws,
-    the model's own random numbers (dropout) and the noise of all its steps, used for nothing else; None for
-    the system's entropy. recorder: records the passes of all trainers of this very model.
-    more_devices: take passes in turn with `device`, see `replicas.py`; none with `plan.one_by_one`.
-    share: the integers that the plan's one step gave to a secure sum; empty without one.
+    added as in any order. randomness: source of the draws, the model's own random numbers (dropout) and the
+    noise of all its steps, used for nothing else; None for the system's entropy. recorder: records the passes
+    of all trainers of this very model. more_devices: take passes in turn with `device`, see `replicas.py`;
+    none with `plan.one_by_one`. share: the integers of the plan's one step for a secure sum; else empty.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class PrivateTrainer(Rehearsing):
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Begin the next step, whose randomness is `source`."""
+        """Begin the next step, with a new `source`."""
         self._steps += 1
         self.source = self._randomness.child("step", self._steps)
 
@@ -106,10 +105,10 @@ class PrivateTrainer(Rehearsing):
         try:
             take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)
         finally:
-            self.begin_step()  # whatever ended the step, no other one draws what it has drawn
+            self.begin_step()  # also after an error: no other step repeats these draws
 
     def _give(self, share: Noisy) -> None:
-        """What the client gives to a secure sum. It moves no weight, and is no update by itself."""
+        """Keep what the client gives to a secure sum. It moves no weight, and is no update by itself."""
         self.share = share
 
     def _descend(self, noisy: Noisy) -> None:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ _PADDING = 0.2  # of the rows of a pass of random numbers
 _LONGEST = 0.05  # seconds of a pass: in a longer one Python's time is negligible
 # By how much a process may grow: 150 MiB for what PyTorch loads, and some passes that are held at once.
 RECORDING_BYTES = 2**28
+
+_Known = tuple[Recorded, ClippedSum]  # a recorded pass, and the sum of no examples
 
 
 def clipped_rows(rule: DpSgd, passes: Passes, batch: Batch) -> ClippedSum:
@@ -63,27 +65,20 @@ class Recorder:
             self._recorded[kind] = _try_to_record(rule, passes, len(batch[0])) if worth else None
         return clipped
 
-    def _replayed(self, known: "_Known", rule: DpSgd, passes: Passes, batch: Batch) -> ClippedSum:
+    def _replayed(self, known: _Known, rule: DpSgd, passes: Passes, batch: Batch) -> ClippedSum:
         masks = torch.get_rng_state()
-        norms, *sums = known.recorded(batch, self._state_of(passes))
+        recorded, empty = known
+        norms, *sums = recorded(batch, self._state_of(passes))
         if not norms.isfinite().all():  # the pass itself leaves such examples out
             torch.set_rng_state(masks)
             return clipped_rows(rule, passes, batch)
-        return replace(known.empty, grads=dict(zip(rule.parameters, sums, strict=True)), norms=norms)
+        return replace(empty, grads=dict(zip(rule.parameters, sums, strict=True)), norms=norms)
 
     def _state_of(self, passes: Passes) -> Mapping[str, Tensor]:
         """Cached: collecting it takes as long as a small pass."""
         if self._newest is None or self._newest[0] is not passes:
             self._newest = passes, passes.state
         return self._newest[1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A recorded pass, and what all of its sums have in common."""
-
-    recorded: Recorded
-    empty: ClippedSum
 
 
 def _try_to_record(rule: DpSgd, passes: Passes, rows: int) -> _Known | None:
@@ -98,7 +93,7 @@ def _try_to_record(rule: DpSgd, passes: Passes, rows: int) -> _Known | None:
         return *passes.objective.blank(rows), torch.rand(rows) < _PADDING
 
     try:
-        return _Known(record(run, blank, passes.state), nothing(rule))
+        return record(run, blank, passes.state), nothing(rule)
     except NotRecordedError as error:
         logger.info("passes of %d rows are not recorded: %s", rows, error)
         return None

@@ -140,7 +140,7 @@ class Rehearsing:
         self._steady.add((rows, *self.kernels.items()))
 
     def steady_rows(self, rows: int) -> int:
-        """The rows that passes take, of so many."""
+        """The number of rows, up to `rows`, that passes take."""
         return steady(rows, most_rows(self.device))
 
     def fewer_rows(self, rows: int) -> int:

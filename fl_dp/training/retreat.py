@@ -28,9 +28,9 @@ def retreating(compute: Callable[[int], Result], rows: int, fewer: Callable[[int
 
 
 class Retreat:
-    """Retreats for good. fits: the most examples known to fit in memory at once.
+    """Takes fewer rows for good. fits: the most examples known to fit in memory at once.
 
-    fewer: what to try after so many: it depends on public numbers, and not on the secret size of a draw.
+    fewer: the next number to try; it depends on public numbers, and not on the secret size of a draw.
     """
 
     def __init__(self, fewer: Callable[[int], int] = halved) -> None:

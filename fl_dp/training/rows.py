@@ -21,7 +21,7 @@ _FEW, _LONG = 16, 0.2  # rows to try if a pass with the largest number takes thi
 
 
 def most_rows(device: torch.device) -> int:
-    """The most rows of a pass. Rounding sets no limit (`sum_error.py`), and a start tests those it takes."""
+    """The most rows of a pass. Rounding sets no limit (`sum_error.py`); the rows in use are tested first."""
     return _MOST if device.type == "cpu" else _MOST_ON_GPU
 
 
@@ -53,8 +53,8 @@ def sends_ahead(device: torch.device) -> bool:
 def filled(rows: int, batch: Sequence[Tensor], device: torch.device | None = None) -> tuple[Tensor, ...]:
     """The tensors (n, ...) of n >= 1 examples, padded with copies of the first: (rows, ...).
 
-    Always in new memory, which PyTorch aligns: in other memory a product may round differently. device: where
-    the pass is; a GPU takes them from pinned memory while the host goes on, which otherwise waits for it.
+    Always in new memory, which PyTorch aligns: in other memory a product may round differently. device: of
+    the pass. A GPU copies from pinned memory while the host goes on; for other memory the host would wait.
     """
     pinned = device is not None and sends_ahead(device)
     full = [

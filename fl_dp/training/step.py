@@ -2,14 +2,14 @@
 
     drawn = draw(...)             each example enters by chance, by itself; their order is random and secret
     clipped = clipped_sum(drawn)  of all passes: an example more or less moves it by C at most
-    noisy = noised(...)           the only thing made of data that goes on
+    noisy = noised(...)           the only result of data that is used further
     descend(noisy)                post-processing
 
-A client of a federation takes its steps by `take_step`. In a loop of one's own a sampler draws and the user's
-code makes the losses: there `PrivacyEngine` calls the same functions, as the loop comes to them.
+A client of a federation takes its steps by `take_step`. In a user's own loop a sampler draws and the user's
+code computes the losses: there `PrivacyEngine` calls the same functions one by one.
 
-The caller hands in `clipped_sum`, and with it decides where passes run, how many rows they have, by which
-kernels, and what happens if one fails.
+The caller's `clipped_sum` decides where passes run, how many rows they have, by which kernels, and what
+happens if one fails.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,15 +100,13 @@ def clipped_pass(
 
     ignored, all_finite: as in `sum_of`. copy: the parameters of a copy of the model that ran.
     """
-    bound, clipping, most = rule.max_grad_norm, rule.clipping, rule.most
-    own = rule.parameters if copy is None else copy
     return sum_of(
         losses,
         kept,
-        own,
-        max_grad_norm=bound,
-        clipping=clipping,
-        most=most,
+        rule.parameters if copy is None else copy,
+        max_grad_norm=rule.max_grad_norm,
+        clipping=rule.clipping,
+        most=rule.most,
         ordered=rule.ordered,
         ignored=ignored,
         all_finite=all_finite,
@@ -146,7 +144,7 @@ def descend(
 ) -> None:
     """Move the parameters along the noisy sums, and keep them finite, whatever the learning rate.
 
-    corrected: what a local algorithm makes of the sums. move: a step of an optimizer.
+    corrected: corrects the sums for a local algorithm. move: takes a step of an optimizer.
     """
     # a sum of several passes has more digits than a parameter can use
     sums = [noisy[name].to(wide_type(one.dtype)) for name, one in rule.parameters.items()]

@@ -26,12 +26,6 @@ def test_the_longest_key_that_leads_to_a_parameter_is_its_group():
     assert sensitivity(groups) == pytest.approx(13.0)
 
 
-def test_layers_and_parameters_as_groups():
-    layers = ["", "blocks.0", "blocks.0.norm", "blocks.01"]
-    assert [len(group.parameters) for group in grouped(split_bound(1.0, layers), NAMES)] == [1, 2, 1, 1]
-    assert [group.parameters for group in grouped(split_bound(1.0, NAMES), NAMES)] == [(n,) for n in NAMES]
-
-
 @pytest.mark.parametrize("num_groups", [1, 2, 7, 100])
 def test_split_bounds_keep_the_sensitivity(num_groups):
     bounds = split_bound(0.7, [f"layer{i}" for i in range(num_groups)])

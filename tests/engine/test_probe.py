@@ -145,46 +145,41 @@ def test_a_batch_between_an_example_s_rows_is_refused_where_their_number_is_anot
         clipped_by_engine(model, torch.randn(6, 2, 3, 4), 1.0, axes=axes)
 
 
-def test_packed_sequences_as_inputs_are_refused_with_what_serves_in_their_place():
-    model = Called(nn.GRU(4, 3), lambda m, inputs: m(inputs["x"])[1][0])
-    with pytest.raises(ModelError, match=r"PackedSequence, .* padded sequences .* enforce_sorted=False"):
-        probe(model, {"x": pack_sequence([torch.randn(3, 4), torch.randn(1, 4)])})
+def _hides_a_part_and_packs(m, x):
+    x = checkpoint(m[0], x, use_reentrant=True)
+    lengths = torch.full((len(x),), 2)
+    return m[1](pack_padded_sequence(x, lengths, batch_first=True))[1][0]
 
 
-def test_a_model_that_hides_parts_is_refused_though_it_packs_sequences():
-    def run(m, x):
-        x = checkpoint(m[0], x, use_reentrant=True)
-        lengths = torch.full((len(x),), 2)
-        return m[1](pack_padded_sequence(x, lengths, batch_first=True))[1][0]
-
-    with pytest.raises(ModelError, match="use_reentrant=False"):
-        probe(
-            nn.Sequential(
-                nn.Linear(4, 4), Called(nn.ModuleList([nn.Linear(4, 4), nn.GRU(4, 3, batch_first=True)]), run)
-            ),
-            torch.randn(5, 2, 4),
-        )
-
-
-@pytest.mark.parametrize(
-    "wrap", [nn.DataParallel, lambda m: nn.Sequential(nn.Linear(4, 4), nn.DataParallel(m))]
-)
-def test_a_model_that_is_copied_to_several_devices_is_refused_by_name(wrap):
-    with pytest.raises(ModelError, match=r"(itself|: 1) \(DataParallel\)\. .* \(its \.module\)"):
-        probe(wrap(nn.Linear(4, 2)), torch.randn(5, 4))
-
-
-def test_a_use_that_matters_to_no_loss_is_refused():
-    layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
-    with pytest.raises(ProbeError, match=r"layer\.1\.\w+\): in 4 synthetic batches .* freeze the parameter"):
-        probe(Called(layers, lambda m, x: m[0](x) + 0 * m[1](x)), torch.randn(5, 2, 4))
+HIDING = nn.ModuleList([nn.Linear(4, 4), nn.GRU(4, 3, batch_first=True)])
+TWO = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+PACKED = {"x": pack_sequence([torch.randn(3, 4), torch.randn(1, 4)])}
+ROWS, WORDS = torch.randn(5, 2, 4), torch.ones(5, 3, dtype=torch.int64)
+REFUSED = [
+    (
+        Called(nn.GRU(4, 3), lambda m, inputs: m(inputs["x"])[1][0]),
+        PACKED,
+        r"PackedSequence, .* padded sequences .* enforce_sorted=False",
+    ),
+    (nn.Sequential(nn.Linear(4, 4), Called(HIDING, _hides_a_part_and_packs)), ROWS, "use_reentrant=False"),
+    (nn.DataParallel(nn.Linear(4, 2)), ROWS, r"itself \(DataParallel\)\. .* \(its \.module\)"),
+    (nn.Sequential(nn.Linear(4, 4), nn.DataParallel(nn.Linear(4, 2))), ROWS, r": 1 \(DataParallel\)\."),
+    (
+        Called(TWO, lambda m, x: m[0](x) + 0 * m[1](x)),  # matters to no loss
+        ROWS,
+        r"layer\.1\.\w+\): in 4 synthetic batches .* freeze the parameter",
+    ),
+    # one example's words would move the gradients of all others with the same words
+    (nn.Embedding(11, 4, scale_grad_by_freq=True), WORDS, "scale_grad_by_freq.*whole batch"),
+    (nn.EmbeddingBag(11, 4, scale_grad_by_freq=True), WORDS, "scale_grad_by_freq.*whole batch"),
+    (linear(lambda m, x: x * 2), ROWS, "No output of the model depends on a trainable parameter"),
+]
 
 
-@pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
-def test_gradients_divided_by_what_the_whole_batch_holds_are_refused(layer):
-    """One example's words would move the gradients of all others with the same words."""
-    with pytest.raises(ModelError, match=r"scale_grad_by_freq.*whole batch"):
-        probe(layer(11, 4, scale_grad_by_freq=True), torch.ones(5, 3, dtype=torch.int64))
+@pytest.mark.parametrize(("model", "inputs", "words"), REFUSED)
+def test_what_cannot_be_protected_is_refused_with_what_to_do(model, inputs, words):
+    with pytest.raises(ModelError, match=words):
+        probe(model, inputs)
 
 
 def test_any_structure_of_inputs_and_outputs():
@@ -226,11 +221,6 @@ def test_gradients_are_on_during_the_check_whatever_the_caller_s_mode():
     with torch.no_grad():
         assert probe(nn.Linear(4, 2), torch.randn(5, 4)).batch
         assert not torch.is_grad_enabled()
-
-
-def test_a_model_without_an_output_that_depends_on_a_parameter_is_refused():
-    with pytest.raises(ModelError, match="No output of the model depends on a trainable parameter"):
-        probe(linear(lambda m, x: x * 2), torch.randn(5, 4))
 
 
 KEY, OTHER = (UseKey("MmBackward0", 1, (name,)) for name in ("one", "other"))

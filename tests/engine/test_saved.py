@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import GraphExecGroup, checkpoint
 
 from fl_dp.engine.probe import probe
-from fl_dp.engine.saved import SavedTensors
+from fl_dp.engine.saved import SavedNode
 from fl_dp.errors import ModelError
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -138,5 +138,5 @@ def test_a_model_compiled_by_the_eager_backend_equals_the_definition() -> None:
 
 def test_what_is_read_twice_is_computed_once() -> None:
     out = KEPT(nn.Linear(5, 3), torch.randn(2, 5))
-    node = SavedTensors().of(out.grad_fn)
+    node = SavedNode(out.grad_fn, GraphExecGroup())
     assert node._saved_mat1 is node._saved_mat1

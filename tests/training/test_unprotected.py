@@ -11,16 +11,11 @@ from trainers import plan_of, trainer_for
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 
-PLAN = plan_of(private=False, noise_multiplier=0.0, steps=7, learning_rate=0.1, momentum=0.9)
+PLAN = plan_of(
+    private=False, noise_multiplier=0.0, steps=7, learning_rate=0.1, momentum=0.9, expected_batch_size=30
+)
 IGNORED_RATE = 0.123
 KEY = bytes(range(32))
-
-
-@pytest.fixture
-def data():
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(50, 5, generator=generator), torch.randint(0, 3, (50,), generator=generator)
-    return TensorData(x, y, ("a", "b", "c"))
 
 
 def _model():
@@ -43,10 +38,10 @@ def _trained(data, plan=PLAN, physical_batch_size=1000):
 
 
 def _by_hand(data):
-    """Seven steps: passes of 20, 20 and 10 records, each pass shuffled anew."""
+    """Seven steps: passes of 30, 30, 30 and 10 records, each pass shuffled anew."""
     model, draws = _model(), Randomness(KEY).child("draws").generator()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    passes = [torch.randperm(50, generator=draws).split(20) for _ in range(3)]
+    passes = [torch.randperm(100, generator=draws).split(30) for _ in range(2)]
     for batch in [batch for one in passes for batch in one][:7]:
         optimizer.zero_grad()
         F.cross_entropy(model(data.x[batch]), data.y[batch]).backward()

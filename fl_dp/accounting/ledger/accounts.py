@@ -14,10 +14,10 @@ from fl_dp.schema import EXACT, Count, Range, Read, UnfitError, read
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
-# The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
-# shares cannot read the entry, and so never takes it for less than it is.
+# The kind of an entry that reserves steps of a secure sum. An fl_dp that does not know shares cannot read
+# this kind, and so never takes the entry for less than it is.
 SHARED = "reserve-shared"
-# Kinds of entries that fl_dp 1.0 wrote, and that bind or cost what we do not know.
+# Kinds of entries that fl_dp 1.0 wrote, whose cost or meaning this fl_dp does not know.
 _UNKNOWN_KINDS = {
     "reserve-passes": f"paid for {UNKNOWN_STEPS['pass_steps']}",
     "list": "is a list of noise multipliers that its account keeps to",
@@ -41,10 +41,10 @@ _Positive = Annotated[int, Range(1, EXACT - 1)]
 
 @dataclass(frozen=True, slots=True)
 class NotedBudget:
-    """The budget against which a round was checked, as noted then.
+    """The budget against which a round was checked, as noted then; it is not checked again.
 
-    Only a note: a ledger must open whatever was written in it, even by an accountant that this fl_dp does not
-    have, or does not allow to hold a budget. epsilon_alone: None if there was no second limit.
+    A ledger must open whatever accountant it names, even one that this fl_dp does not have, or does not allow
+    to hold a budget. epsilon_alone: None if there was no second limit.
     """
 
     epsilon: _Number
@@ -97,7 +97,7 @@ class LedgerRound:
     """A round that was paid for.
 
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
-    steps were taken and their result was about to leave; they are spent in either case.
+    result was about to leave; its steps are spent in either case.
     budget: None for a round without protection, which no budget covers, and for one paid for by an older
     fl_dp that did not note it. arithmetic, inputs: as in its `ReservationRequest`.
     """
@@ -143,7 +143,7 @@ class Account:
 
     @property
     def private(self) -> bool:
-        """Whether an epsilon holds for it: False after any training without protection."""
+        """Whether an epsilon holds for it; not after any training without protection."""
         return all(paid.entry.private for paid in self.rounds)
 
     def last_budget(self) -> NotedBudget | None:
@@ -164,14 +164,14 @@ class AccountBook:
 
     def __init__(self) -> None:
         self.retirements, self.of_one_run = 0, True
-        self._accounts: list[_Open] = []
-        self._in_use: dict[str, _Open] = {}  # by data set
-        self._by_reservation: dict[int, _Open] = {}
+        self.in_use: dict[str, OpenAccount] = {}  # by data set
+        self.identities = IdentityIndex()  # of the data sets in use
+        self._accounts: list[OpenAccount] = []
+        self._by_reservation: dict[int, OpenAccount] = {}
         self._taken: dict[tuple[str, str, int], LedgerRound] = {}  # by data set, run and round
-        self._identities = IdentityIndex()
 
     def add(self, event: Event) -> None:
-        """Apply the next event; LedgerError, with its number, for one that cannot be what a ledger wrote."""
+        """Apply the next event; LedgerError, with its number, for one that no ledger can have written."""
         try:
             self._apply(event)
         except ConfigError as error:
@@ -203,42 +203,6 @@ class AccountBook:
         """All accounts, also retired ones, in the order in which they were opened."""
         return [one.account() for one in self._accounts]
 
-    def public_size(self, dataset: str, fingerprint: str) -> int | None:
-        """The declared size of the data set in use; None if there is none, or it has another fingerprint."""
-        held = self._in_use.get(dataset)
-        return held.opened.public_size if held and held.opened.fingerprint == fingerprint else None
-
-    def size_of_same_files(self, new: Identity) -> int | None:
-        """The declared size of the data set in use that `is_of_same_files` as `new`; None without one."""
-        held = self._in_use.get(new.dataset)
-        return held.opened.public_size if held and held.opened.identity.is_of_same_files(new) else None
-
-    def part(self, source: str, cut: str) -> Identity | None:
-        """See `IdentityIndex.part`."""
-        return self._identities.part(source, cut)
-
-    def conflict(self, new: Identity) -> str:
-        """Why `new` may not be entered beside the data sets that are in use; empty if it may."""
-        return self._identities.conflict(new)
-
-    def spent(self, dataset: str) -> tuple[Entry, ...] | None:
-        """All that the data set in use has paid for; None if there is no such data set."""
-        held = self._in_use.get(dataset)
-        return None if held is None else held.spent
-
-    def spent_elsewhere(self, dataset: str, run: str) -> tuple[Entry, ...]:
-        """What the data set in use has paid for in other runs than `run`."""
-        rounds = self._in_use[dataset].rounds.values()
-        return merge(paid.entry for paid in rounds if paid.run != run)
-
-    def arithmetic(self, dataset: str) -> str:
-        """The arithmetic of all that the data set in use has paid for."""
-        return arithmetic_of(self._in_use[dataset].rounds.values())
-
-    def unprotected_in(self, dataset: str) -> str:
-        """The run that first trained the data set in use without protection; empty if there is none."""
-        return self._in_use[dataset].unprotected_in
-
     def taken(self, dataset: str, run: str, server_round: int) -> LedgerRound | None:
         """The round, if this data set, or a retired one of the same name, has already paid for it."""
         return self._taken.get((dataset, run, server_round))
@@ -259,24 +223,19 @@ class AccountBook:
             raise LedgerError(f"entry {reservation} of the ledger is no reservation; restore it from a copy.")
         return held.opened.dataset, held.rounds[reservation]
 
-    def holds(self, paid: LedgerRound, dataset: str) -> bool:
-        """Whether the data set in use paid for the round itself, and not a retired one of its name."""
-        held = self._in_use.get(dataset)
-        return held is not None and paid.id in held.rounds
-
     def _register(self, event: Event) -> None:
         found = _identity(event)
         declared = read(_Registered, event.content, others=True)
-        identity = found.completed(self.part(found.source, found.cut))
-        opened = _Open(Account(event.id, identity, declared.public_size, declared.time, (), None))
+        identity = found.completed(self.identities.part(found.source, found.cut))
+        opened = OpenAccount(Account(event.id, identity, declared.public_size, declared.time, (), None))
         self._accounts.append(opened)
-        self._in_use[identity.dataset] = opened
-        self._identities.add(identity)
+        self.in_use[identity.dataset] = opened
+        self.identities.add(identity)
 
-    def _held(self, dataset: str) -> "_Open":
-        if dataset not in self._in_use:
+    def _held(self, dataset: str) -> "OpenAccount":
+        if dataset not in self.in_use:
             raise ConfigError("it has an impossible dataset: no data set in use has this name.")
-        return self._in_use[dataset]
+        return self.in_use[dataset]
 
     def _reserve(self, event: Event) -> None:
         dataset, paid = _paid_round(event)
@@ -296,16 +255,17 @@ class AccountBook:
     def _retire(self, event: Event) -> None:
         found = read(_Retired, event.content, others=True)
         held = self._held(found.dataset)
-        del self._in_use[found.dataset]
+        del self.in_use[found.dataset]
         held.retired = found.time
-        self._identities.remove(held.opened.identity)
+        self.identities.remove(held.opened.identity)
         self.retirements += 1
 
 
 @dataclass
-class _Open:
-    """An account as it grows. opened: without rounds; spent: their total, merged; unprotected_in: see
-    `AccountBook`.
+class OpenAccount:
+    """An account as it grows. opened: the account without rounds; spent: their total, merged.
+
+    unprotected_in: the run that first trained the data set without protection; empty if there is none.
     """
 
     opened: Account
@@ -345,11 +305,6 @@ def _require_known_steps(event: Event) -> None:
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
     """The weakest arithmetic of the rounds."""
     return weakest(paid.arithmetic for paid in rounds)
-
-
-def kind_of(entry: Entry) -> str:
-    """The kind of event that reserves these steps, which are protected."""
-    return SHARED if entry.shared else "reserve"
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:

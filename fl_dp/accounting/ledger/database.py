@@ -1,7 +1,7 @@
 """One SQLite file. When a commit returns, it is on the disk, in that one file.
 
 SQLite's rollback journal is beside the file only during a transaction. A write-ahead log would keep the last
-commits in a second file: whoever opened the ledger by another name would miss them.
+commits in a second file: if the ledger were opened by another name, they would be missing.
 """
 
 import os

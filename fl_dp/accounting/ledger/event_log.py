@@ -1,9 +1,9 @@
 """A durable, append-only, hash-chained log in one SQLite file.
 
 Every row carries a hash of itself and of the row before, which reveals a row that was edited or removed.
-SQLite's own count of the rows ever made reveals rows that were cut off at the end.
-This finds accidents and clumsy changes. It finds neither somebody who rewrites the whole file nor an older
-copy of it; an export that is kept elsewhere does (see `export`).
+SQLite's own count of the rows ever made reveals rows that were cut off at the end. This finds accidents and
+clumsy changes. It does not find a file that was rewritten as a whole, or an older copy; an export that is
+kept elsewhere does (see `export`).
 """
 
 import json

@@ -10,7 +10,7 @@ _OPENINGS = "statements.jsonl"
 
 
 def ledger_file(folder: Path) -> Path:
-    """The ledger in `folder`, existing or not: one for all data of a machine, whoever the clients are."""
+    """The ledger in `folder`, existing or not: one for the data of all clients of a machine."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
     return folder.absolute() / LEDGER

@@ -1,7 +1,7 @@
 """A chain of hashes over rows of text; editing, removing or inserting a row breaks it.
 
-The hash of a row covers the row and the hash before it. So the last hash, the head, stands for all rows:
-whoever keeps a head elsewhere can tell later whether the rows up to it are still the same.
+The hash of a row covers the row and the hash before it. So the last hash, the head, stands for all rows: a
+head that is kept elsewhere shows later whether the rows up to it are still the same.
 """
 
 import hashlib

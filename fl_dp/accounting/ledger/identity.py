@@ -71,13 +71,14 @@ class Identity:
         )
 
     def completed(self, held: "Identity | None") -> Self:
-        """This part with what is kept only with another part, `held`."""
+        """This part, with the sample of files that only another part, `held`, keeps."""
         return replace(self, files=self.files or (held.files if held else ""))
 
     def is_of_same_files(self, other: "Identity") -> bool:
         """Whether both are all of the same files under one name, one of them known by its files alone.
 
-        A loop knows files, and a client what a source reads from them. They pay from one account.
+        A loop knows only the files; a client knows the records that a source reads from them. Both pay from
+        one account.
         """
         known_by_files = [one.fingerprint.startswith(OF_FILES) for one in (self, other)]
         return (

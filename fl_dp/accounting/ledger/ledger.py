@@ -1,9 +1,8 @@
 """What the data on this machine have spent, over all runs. It is a hard limit, not just a warning.
 
-The ledger is keyed by data set and not by run, because it is the data whose privacy is spent. A round is paid
-for in two entries: it is reserved before training, and committed before its result leaves. What was reserved
-but never committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md
-says why.
+The ledger counts by data set and not by run, because the privacy of data is spent. A round is paid for in two
+entries: it is reserved before training, and committed before its result leaves. What was reserved but never
+committed also counts as spent. Nothing is ever given back; docs/ledger.md says why.
 Training without protection has no limit, and is noted before it begins. From then on no epsilon holds for
 those data, and private rounds are refused.
 A payment has secret bytes, from which all of its round's random numbers follow. They are kept only as long as
@@ -16,11 +15,20 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, AccountBook, LedgerRound, kind_of
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.ledger.accounts import (
+    ONE_RUN,
+    SHARED,
+    UNPROTECTED,
+    Account,
+    AccountBook,
+    LedgerRound,
+    OpenAccount,
+    arithmetic_of,
+)
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.accounting.ledger.hash_chain import Row
@@ -43,7 +51,7 @@ class Ledger:
     def open(cls, path: Path | str | None = None, *, one_run: bool = False) -> Self:
         """Open the ledger at `path`, or create it; LedgerError if it is not a sound ledger.
 
-        path: None for the one that clients of this machine pay from, unless they name another.
+        path: None for the default ledger of this machine's clients.
         one_run: the ledger is made for this one run. Each entry then says so, see `of_one_run`.
         """
         file = ledger_file(lasting_ledger()) if path is None else Path(path)
@@ -70,9 +78,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -99,8 +105,8 @@ class Ledger:
     def register_all(self, registrations: Sequence[DataDeclaration]) -> list[int]:
         """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
 
-        LedgerError if another set of this ledger may hold some of the same records: what they have spent
-        there would not count here.
+        LedgerError if another set of this ledger may hold some of the same records: what those have spent
+        would not count.
         """
         with self._writing() as book:
             return [self._register(book, one) for one in registrations]
@@ -115,12 +121,13 @@ class Ledger:
     def spent_all(self, datasets: Iterable[str]) -> list[tuple[Entry, ...]]:
         """What each of them has paid for, see `spent`; all at the same moment."""
         book = self._read()
-        return [self._spent(book, dataset) for dataset in datasets]
+        return [self._held(book, dataset).spent for dataset in datasets]
 
     def spent_elsewhere(self, datasets: Iterable[str], run: str) -> list[tuple[Entry, ...]]:
         """What each of them has paid for in other runs than `run`; all at the same moment."""
         book = self._read()
-        return [book.spent_elsewhere(dataset, run) for dataset in datasets]
+        held = [self._held(book, dataset).rounds.values() for dataset in datasets]
+        return [merge(paid.entry for paid in rounds if paid.run != run) for rounds in held]
 
     def of_one_run(self) -> bool:
         """Whether this ledger was made for one run, is open for that run, and has entries of no other.
@@ -132,7 +139,7 @@ class Ledger:
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
         """For each data set, the weakest of `ARITHMETICS` under which it has paid."""
         book = self._read()
-        return [book.arithmetic(dataset) for dataset in datasets]
+        return [arithmetic_of(self._held(book, dataset).rounds.values()) for dataset in datasets]
 
     def reserve(
         self,
@@ -206,7 +213,7 @@ class Ledger:
         The keys of the old payments are erased. LedgerError if no such data set is in use.
         """
         with self._writing() as book:
-            self._spent(book, dataset)
+            self._held(book, dataset)
             self._erase_keys(book, lambda holder, paid: holder == dataset)
             self._append(book, "retire", dataset)
 
@@ -232,16 +239,16 @@ class Ledger:
             raise
 
     def _register(self, book: AccountBook, new: DataDeclaration) -> int:
-        known = book.public_size(new.dataset, new.fingerprint)
-        if known is not None:
-            return known
-        part = book.part(new.source or new.dataset, new.cut) if new.cut else None
+        held = book.in_use.get(new.dataset)
+        if held and held.opened.fingerprint == new.fingerprint:
+            return held.opened.public_size
+        part = book.identities.part(new.source or new.dataset, new.cut) if new.cut else None
         identity = Identity.of(new, self._log.secret(), part)
-        if (known := book.size_of_same_files(identity)) is not None:
-            return known
-        if reason := book.conflict(identity):
+        if held and held.opened.identity.is_of_same_files(identity):
+            return held.opened.public_size
+        if reason := book.identities.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
-        # Omitted, as in older ledgers: what is usual, and what an earlier part has.
+        # Defaults, and what an earlier part has, are omitted, as in older ledgers.
         usual = {"unit": RECORD, "persons": "", "files": part.files if part else ""}
         said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
         self._append(book, "register", **said, public_size=new.public_size)
@@ -256,56 +263,19 @@ class Ledger:
             return declined
 
     def _reserve(self, book: AccountBook, request: ReservationRequest) -> Reservation:
-        spent, budget = self._spent(book, request.dataset), request.budget
+        """Pay with a new key, which is stored beside the entry if the round may be repeated."""
+        held, budget, entry = self._held(book, request.dataset), request.budget, request.entry
         if budget is None:
-            return self._reserve_unprotected(book, request)
-        if run := book.unprotected_in(request.dataset):
-            raise DeclinedError(
-                f"These data were trained without protection in run {run}; no epsilon holds for them any "
-                "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
-            )
-        entry = self._fitting(request, budget, spent)
-        number = self._append(
-            book,
-            kind_of(entry),
-            request.dataset,
-            run=request.run,
-            round=request.server_round,
-            budget=_noted(budget),
-            arithmetic=request.arithmetic,
-            **entry.to_dict(),
-            **_inputs(request),
-        )
-        return self._reservation(number, entry, request)
-
-    def _fitting(self, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]) -> Entry:
-        steps = budget.steps_that_fit(request.entry, spent)
-        if steps == 0:
-            raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
-        return request.entry.taking(steps)
-
-    def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
-        """Note that the data are about to be trained without protection. No step is refused."""
-        entry = request.entry
-        if entry.private:
-            raise LedgerError(f"noise multiplier {entry.noise_multiplier:g}: steps with noise need a budget.")
-        number = self._append(
-            book,
-            UNPROTECTED,
-            request.dataset,
-            run=request.run,
-            round=request.server_round,
-            sample_rate=entry.sample_rate,
-            steps=entry.steps,
-            arithmetic=request.arithmetic,
-            **_inputs(request),
-        )
-        return self._reservation(number, entry, request)
-
-    def _reservation(self, number: int, entry: Entry, request: ReservationRequest) -> Reservation:
-        """A reservation with a new key, which is stored beside the entry if the round may be repeated."""
+            kind, noted = UNPROTECTED, _unprotected(entry)
+        else:
+            entry = _fitting(entry, budget, held)
+            limit = {key: value for key, value in asdict(budget).items() if value is not None}
+            kind, noted = SHARED if entry.shared else "reserve", {"budget": limit, **entry.to_dict()}
+        repeatable = {"inputs": request.inputs} if request.inputs else {}
+        place = {"run": request.run, "round": request.server_round, "arithmetic": request.arithmetic}
+        number = self._append(book, kind, request.dataset, **place, **noted, **repeatable)
         paid = Reservation(number, entry, new_key())
-        if request.inputs:
+        if repeatable:
             self._keys.keep(number, paid.key)
         return paid
 
@@ -315,12 +285,13 @@ class Ledger:
         None if it was not paid for; RoundTakenError if its result would differ. It would, too, if its key was
         erased, or never kept (older fl_dp): with a new key it would be a second release.
         """
-        self._spent(book, request.dataset)  # LedgerError for an unknown data set
+        held = self._held(book, request.dataset)
         paid = book.taken(request.dataset, request.run, request.server_round)
         if paid is None:
             return None
         same_result = request.inputs and request.inputs == paid.inputs
-        key = self._keys.get(paid.id) if same_result and book.holds(paid, request.dataset) else None
+        # a retired account of this name may have paid for it
+        key = self._keys.get(paid.id) if same_result and paid.id in held.rounds else None
         if key is None:
             raise RoundTakenError(
                 f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
@@ -337,11 +308,11 @@ class Ledger:
             raise LedgerError(f"{self._log.path}: entry {number} is not open to be committed.")
         self._append(book, "commit", dataset, reserved=number)
 
-    def _spent(self, book: AccountBook, dataset: str) -> tuple[Entry, ...]:
-        spent = book.spent(dataset)
-        if spent is None:
+    def _held(self, book: AccountBook, dataset: str) -> OpenAccount:
+        """The account of a data set in use; LedgerError for an unknown one."""
+        if dataset not in book.in_use:
             raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
-        return spent
+        return book.in_use[dataset]
 
     def _append(self, book: AccountBook, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -351,13 +322,21 @@ class Ledger:
         return event.id
 
 
-def _noted(budget: Budget) -> dict[str, Any]:
-    """The budget as an entry notes it; the second limit only if there is one."""
-    noted = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
-    if budget.epsilon_alone is not None:
-        noted["epsilon_alone"] = budget.epsilon_alone
-    return noted
+def _fitting(entry: Entry, budget: Budget, held: OpenAccount) -> Entry:
+    """As many of the steps as fit; DeclinedError if none do, or if no epsilon holds for the data."""
+    if run := held.unprotected_in:
+        raise DeclinedError(
+            f"These data were trained without protection in run {run}; no epsilon holds for them any "
+            "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
+        )
+    steps = budget.steps_that_fit(entry, held.spent)
+    if steps == 0:
+        raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(held.spent)}.")
+    return entry.taking(steps)
 
 
-def _inputs(request: ReservationRequest) -> dict[str, str]:
-    return {"inputs": request.inputs} if request.inputs else {}
+def _unprotected(entry: Entry) -> dict[str, Any]:
+    """What is noted of steps without protection. None is refused, but all must be without noise."""
+    if entry.private:
+        raise LedgerError(f"noise multiplier {entry.noise_multiplier:g}: steps with noise need a budget.")
+    return {"sample_rate": entry.sample_rate, "steps": entry.steps}

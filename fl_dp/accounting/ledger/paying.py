@@ -1,4 +1,4 @@
-"""An account from which a training loop pays: a data set in an open ledger, with a limit."""
+"""The account that a training loop pays from: a data set in an open ledger, with a limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,8 +70,8 @@ class PayingAccount:
         return Left(epsilon, self.budget.steps_that_fit(most, entries))
 
     def pay(self, run: str, entry: Entry) -> Reservation:
-        """Pay for as many of the entry's steps as still fit, as the next round of `run`; it is on the disk
-        then. A round is never repeated: whoever begins a run again pays anew.
+        """Pay for as many of the entry's steps as still fit, as the next round of `run`; on return it is on
+        the disk. A round is never repeated: a run that begins again pays anew.
 
         Raises:
             BudgetExhaustedError: Not one step fits.

@@ -1,7 +1,7 @@
 """The secret bytes of payments, from which their random numbers follow: kept beside the entries, then erased.
 
-They are not entries: an entry stays for good and is exported, and these bytes are neither. Whoever has them
-can remove the noise of the round that they paid for.
+They are not entries. Entries are kept for good and exported; these bytes must be neither, because anyone who
+has them can remove the noise of the round.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""What a ledger is asked to enter and to pay for, and what it answers: plain values."""
+"""The requests to a ledger, to enter data and to pay for rounds, and its answers: plain values."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -184,11 +184,8 @@ def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor
     """(n, *output, *output) from (n, *padded input, *padded input)."""
     dims = len(output)
     for i in reversed(range(dims)):  # the last dimension first leaves longer runs of memory for the others
-        stride, dilation, span = (
-            geometry.stride[i],
-            geometry.dilation[i],
-            geometry.stride[i] * (output[i] - 1),
-        )
+        stride, dilation = geometry.stride[i], geometry.dilation[i]
+        span = stride * (output[i] - 1)
         taps = [slice(k * dilation, k * dilation + span + 1, stride) for k in range(geometry.kernel_size[i])]
         before = (slice(None),) * (1 + i)
         between = (slice(None),) * (dims - 1)

@@ -1,7 +1,6 @@
 """The layout of a convolution's weight gradient.
 
-Its kernels are measured against one another on the machine that trains (kernel_choice/chooser.py). Their
-arithmetic is in conv_kernels.py.
+The kernels are measured on the machine that trains (kernel_choice/chooser.py); conv_kernels.py computes them.
 
 | kernel | norm and weighted sum from |
 |---|---|
@@ -55,12 +54,12 @@ class Conv(GradientLayout):
         return ("conv", g.shape[1:], x.shape[1:], self.images, self.geometry, g.dtype, g.device)
 
     @property
-    def num_examples(self) -> int:
-        return self.input.shape[0] // self.images
+    def rows(self) -> Tensor:
+        return self.input
 
     @property
-    def device(self) -> torch.device:
-        return self.input.device
+    def num_examples(self) -> int:
+        return self.input.shape[0] // self.images
 
     @property
     def kernels(self) -> tuple[str, ...]:

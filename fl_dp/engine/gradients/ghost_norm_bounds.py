@@ -5,9 +5,9 @@ the length of its gradient altogether, and the gradient would pass unclipped. So
 by its error bound. This also limits how much longer than the gradient its terms can be, on which the rounding
 of the clipped sum depends (docs/rounding.md).
 
-For examples in a secret order it is limited far more: whoever clips takes no squared length below the
-`least_square`, a quarter of the sum of squared terms. Terms in random directions make a gradient of about
-four times that; only where they cancel is an example scaled down more than its gradient asks for.
+For examples in a secret order the limit is far tighter: clipping takes no squared length below
+`least_square`, a quarter of the sum of squared terms. Terms in random directions give a gradient of about
+four times that. An example is scaled down more than its gradient requires only if its terms cancel.
 """
 
 import torch

@@ -21,9 +21,9 @@ class Kept:
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
     type of the factors if that is wider.
-    positions: the number of outer products that a gradient is the sum of, if it is not there itself; else 1.
-    least: (N,) below which no squared length is taken in a secret order (`least_square`); None if gradients
-    are there.
+    positions: the number of outer products that a gradient is the sum of; 1 if gradients are instantiated.
+    least: (N,) lower limits of the squared lengths in a secret order (`least_square`); None if gradients are
+    instantiated.
     of_blocks: of_blocks(factors, *parts) adds up the weighted sums of B blocks of R examples, from factors
     (B, R) and parts (B, R, ...), each block's by products of its own; None if no way is faster than `combine`
     for each.

@@ -25,6 +25,11 @@ class GradientLayout(ABC):
 
     @property
     @abstractmethod
+    def rows(self) -> Tensor:
+        """A tensor whose first dimension is the examples; it lies where the kernels run."""
+
+    @property
+    @abstractmethod
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels; `keep` takes any of them."""
 
@@ -34,9 +39,9 @@ class GradientLayout(ABC):
         """T: the number of outer products that an example's gradient is the sum of."""
 
     @property
-    @abstractmethod
     def ghost_ratio(self) -> float:
         """Numbers that a ghost norm holds, divided by those that instantiation holds: 2 T^2 / (p d)."""
+        return 2 * self.positions**2 / math.prod(self.shape)
 
     @abstractmethod
     def keep(self, kernel: str) -> Kept:
@@ -59,14 +64,12 @@ class GradientLayout(ABC):
         """
 
     @property
-    @abstractmethod
     def num_examples(self) -> int:
-        """N."""
+        return self.rows.shape[0]
 
     @property
-    @abstractmethod
     def device(self) -> torch.device:
-        """Where the kernels run."""
+        return self.rows.device
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +83,12 @@ class Dense(GradientLayout):
         return self.grads.shape[1:]
 
     @property
+    def rows(self) -> Tensor:
+        return self.grads
+
+    @property
     def signature(self) -> tuple[object, ...]:
         return ("dense",)
-
-    @property
-    def num_examples(self) -> int:
-        return self.grads.shape[0]
-
-    @property
-    def device(self) -> torch.device:
-        return self.grads.device
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The layout of gradients that are sums of outer products: those of every matrix product."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -33,12 +32,8 @@ class Outer(GradientLayout):
         return ("outer", self.left.shape[1:], self.right.shape[1:], self.left.dtype, self.left.device)
 
     @property
-    def num_examples(self) -> int:
-        return self.left.shape[0]
-
-    @property
-    def device(self) -> torch.device:
-        return self.left.device
+    def rows(self) -> Tensor:
+        return self.left
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -47,10 +42,6 @@ class Outer(GradientLayout):
     @property
     def positions(self) -> int:
         return self.left.shape[1]
-
-    @property
-    def ghost_ratio(self) -> float:
-        return 2 * self.left.shape[1] ** 2 / math.prod(self.shape)
 
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":

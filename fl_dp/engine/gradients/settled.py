@@ -3,8 +3,8 @@
 A use's output gradient is made while what its own operator read is still there: at the top of the heap. A
 moment later that memory is freed, and leaves a hole of often the same size. PyTorch asks the C library for
 aligned memory, which glibc before 2.38 never takes from a hole of exactly that size (its bug 14581). So every
-kept gradient would make the heap longer, and the holes would stay. A request without alignment fits the hole,
-and the memory is aligned, because what was there before was. On other systems nothing is moved.
+kept gradient would make the heap longer, and the holes would stay. A request without alignment fits the hole.
+Its memory is aligned, because the earlier tensor there was. On other systems nothing is moved.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from fl_dp.engine.gradients.kept import Kept
 LEAST_BYTES = 2**17  # smaller ones are not worth a copy
 _ALIGNMENT = 64  # PyTorch's own: products may round differently elsewhere
 
-# By address, while it is alive: memory that no PyTorch operator has made, for whoever counts bytes.
+# By address, while it is alive: memory that no PyTorch operator has made, so that its bytes can be counted.
 _MADE: WeakValueDictionary[int, NDArray[np.uint8]] = WeakValueDictionary()
 
 

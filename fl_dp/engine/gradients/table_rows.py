@@ -1,6 +1,5 @@
 """The layout of gradients that touch few rows of a large table: embeddings."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -31,12 +30,8 @@ class Rows(GradientLayout):
         return ("rows", self.grads.shape[1:], self.num_rows, self.grads.dtype, self.grads.device)
 
     @property
-    def num_examples(self) -> int:
-        return self.grads.shape[0]
-
-    @property
-    def device(self) -> torch.device:
-        return self.grads.device
+    def rows(self) -> Tensor:
+        return self.grads
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -45,10 +40,6 @@ class Rows(GradientLayout):
     @property
     def positions(self) -> int:
         return self.grads.shape[1]
-
-    @property
-    def ghost_ratio(self) -> float:
-        return 2 * self.grads.shape[1] ** 2 / math.prod(self.shape)
 
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -35,14 +35,12 @@ _FINE = 1e-5  # seconds: a coarser clock cannot tell kernels apart
 _FAMILIES = ("ghost", "instantiate")
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
+class _Trial(NamedTuple):
     seconds: float
     kept_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """A kernel, and the reason. final: every later batch of this kind would give the same choice."""
 
     kernel: str
@@ -82,19 +80,16 @@ class KernelChooser:
     def keep(self, name: str, layout: GradientLayout) -> Kept:
         """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
-        Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's, and
+        Raises ConfigError if the layout does not have the kernel that was fixed for the parameter, and
         ModelError if `ordered` and a pass has another shape than the first.
         """
         declared = self._positions.setdefault(name, layout.positions)
         if self.ordered and layout.positions != declared:
             raise ModelError(
-                f"{name}: {layout.positions} positions of an example, where passes of random numbers had "
-                f"{declared}: records would decide the shape of a pass, and so how others are added. Let the "
+                f"{name}: an example has {layout.positions} positions, and {declared} in passes of random "
+                "numbers: records would decide the shape of a pass, and so how others are added. Let the "
                 'model keep one shape, or ask for arithmetic = "proven".'
             )
-        return self._keep(name, layout)
-
-    def _keep(self, name: str, layout: GradientLayout) -> Kept:
         kind = (name, layout.signature, _is_little(layout))
         if row := self._final.get(kind):
             self._rows[name] = row
@@ -158,8 +153,8 @@ def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[
     candidates = (asked,) if asked in kernels else _family(kernels, asked) if asked in _FAMILIES else ()
     if not candidates:
         raise ConfigError(
-            f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}, and "
-            f"{' and '.join(map(repr, _FAMILIES))} stand for the best of those that begin so."
+            f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}; "
+            f"{' and '.join(map(repr, _FAMILIES))} mean the best kernel whose name begins so."
         )
     return candidates
 
@@ -195,12 +190,12 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...], *, ordered: b
     # The losing kernels may need much memory: they are tried on part of the batch.
     few = layout if little else layout.first(max(ENOUGH_EXAMPLES, layout.num_examples // 4))
     trials = _trials(few, candidates, ordered=ordered)
-    slower = 1.0 if little else SLOWER_FOR_MEMORY
-    limit = slower * min(trial.seconds for trial in trials.values())
-    fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
-    kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
-    kept = None if little else {kernel: trial.kept_bytes for kernel, trial in trials.items()}
-    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()}, kept=kept)
+    seconds = {kernel: trial.seconds for kernel, trial in trials.items()}
+    kept = {kernel: trial.kept_bytes for kernel, trial in trials.items()}
+    limit = (1.0 if little else SLOWER_FOR_MEMORY) * min(seconds.values())
+    fast = [kernel for kernel in candidates if seconds[kernel] <= limit]
+    kernel = min(fast, key=lambda kernel: (kept[kernel], seconds[kernel]))
+    return _Choice(kernel, seconds, kept=None if little else kept)
 
 
 def _trials(layout: GradientLayout, kernels: tuple[str, ...], *, ordered: bool) -> dict[str, _Trial]:
@@ -223,14 +218,14 @@ def _trials(layout: GradientLayout, kernels: tuple[str, ...], *, ordered: bool) 
 
 def _trial(layout: GradientLayout, kernel: str, *, ordered: bool) -> _Trial:
     """Time of norm and weighted sum together."""
-    clock = clock_for(layout.device)
+    clock, device = clock_for(layout.device), layout.device
     start = clock()
     kept = layout.keep(kernel)
-    with full_precision(kept.norm_squared.device):
+    with full_precision(device):
         adding = additions(kept.positions, math.prod(layout.shape), MOST_IN_FLOAT32, ordered=ordered)
         kept.weighted_sum(torch.ones_like(kept.norm_squared), adding)
-    if kept.norm_squared.is_cuda:
-        torch.cuda.synchronize(kept.norm_squared.device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return _Trial(clock() - start, _kept_bytes(kept))
 
 
@@ -242,8 +237,8 @@ def _kept_bytes(kept: Kept) -> int:
 def clock_for(device: torch.device) -> Callable[[], float]:
     """A clock in seconds, of which only differences mean anything.
 
-    If one thread computes, it is that thread's CPU time. While other processes have the core, a wall clock
-    continues for many times what a kernel takes, and would let them decide the choice. Simulated clients
+    If one thread computes, it is that thread's CPU time. A wall clock would also count the time of other
+    processes on that core, many times that of a kernel, and they would decide the choice; simulated clients
     share their cores. With several threads, or on a GPU, it is the wall clock.
     """
     alone = device.type == "cpu" and torch.get_num_threads() == 1

@@ -81,8 +81,9 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _follow(self, structure: Any, *, new: bool) -> None:
-        """Follow the storages of all tensors. A storage first seen as an argument is older than the run,
-        unless the engine made it without an operator."""
+        """Follow the storages of all tensors. One first seen as an argument is older than the run, unless the
+        engine made it without an operator.
+        """
         for leaf in tree_leaves(structure):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()

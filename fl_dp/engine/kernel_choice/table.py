@@ -30,50 +30,36 @@ class KernelRow:
     kept_bytes: int
     kept: Mapping[str, int] | None = None
 
-    @property
-    def ghost(self) -> bool:
-        return is_ghost(self.kernel)
-
 
 def is_ghost(kernel: str) -> bool:
     """Whether a kernel works without holding a per-example gradient."""
     return kernel.startswith("ghost")
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    title: str
-    cell: Callable[[KernelRow], str]
-    right: bool = False
-
-
-_COLUMNS = (
-    _Column("parameter", lambda row: row.parameter),
-    _Column("layout", lambda row: row.layout),
-    _Column("T", lambda row: str(row.T), right=True),
-    _Column("p", lambda row: str(row.p), right=True),
-    _Column("d", lambda row: str(row.d), right=True),
-    _Column("norm", lambda row: "ghost" if row.ghost else "instantiated"),
-    _Column("kernel", lambda row: row.kernel),
-    _Column("decided", lambda row: row.decided),
-    _Column("ms", lambda row: _milliseconds(row, row.kernel), right=True),
-    _Column("next best", lambda row: _next_best(row) or _MISSING),
-    _Column("ms", lambda row: _milliseconds(row, _next_best(row)), right=True),
-    _Column("KiB kept", lambda row: f"{row.kept_bytes / 2**10:.1f}", right=True),
+_COLUMNS: tuple[tuple[str, Callable[[str, int], str], Callable[[KernelRow], str]], ...] = (
+    ("parameter", str.ljust, lambda row: row.parameter),
+    ("layout", str.ljust, lambda row: row.layout),
+    ("T", str.rjust, lambda row: str(row.T)),
+    ("p", str.rjust, lambda row: str(row.p)),
+    ("d", str.rjust, lambda row: str(row.d)),
+    ("norm", str.ljust, lambda row: "ghost" if is_ghost(row.kernel) else "instantiated"),
+    ("kernel", str.ljust, lambda row: row.kernel),
+    ("decided", str.ljust, lambda row: row.decided),
+    ("ms", str.rjust, lambda row: _milliseconds(row, row.kernel)),
+    ("next best", str.ljust, lambda row: _next_best(row) or _MISSING),
+    ("ms", str.rjust, lambda row: _milliseconds(row, _next_best(row))),
+    ("KiB kept", str.rjust, lambda row: f"{row.kept_bytes / 2**10:.1f}"),
 )
 
 
 def kernel_table(rows: Iterable[KernelRow]) -> str:
     """Aligned plain text: a line of titles, then one line for each parameter."""
-    rows = list(rows)
-    columns = [[column.title, *map(column.cell, rows)] for column in _COLUMNS]
-    aligned = [_aligned(cells, column.right) for cells, column in zip(columns, _COLUMNS, strict=True)]
-    return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
-
-
-def _aligned(cells: list[str], right: bool) -> list[str]:
-    width = max(map(len, cells))
-    return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
+    rows, columns = list(rows), []
+    for title, aligned, cell in _COLUMNS:
+        cells = [title, *map(cell, rows)]
+        width = max(map(len, cells))
+        columns.append([aligned(one, width) for one in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def _next_best(row: KernelRow) -> str | None:

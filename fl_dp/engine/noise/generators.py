@@ -2,10 +2,8 @@
 
 import hashlib
 import secrets
-from functools import lru_cache
 
 import torch
-from torch import Tensor
 
 from fl_dp.errors import ConfigError
 
@@ -32,18 +30,9 @@ def keyed_generator(key: bytes, device: torch.device | str = "cpu") -> torch.Gen
     can compute the noise and subtract it. So a key must have at least 32 bytes of entropy, be used only once,
     and be kept as secret as the data.
     """
-    return _generator(_seed_of(key), device)
-
-
-def keyed_state(key: bytes) -> Tensor:
-    """The state of `keyed_generator(key)` on CPUs."""
-    return _state_of(_seed_of(key))
-
-
-def _seed_of(key: bytes) -> bytes:
     if len(key) < _KEY_BYTES:
         raise ConfigError(f"A key of {len(key)} bytes: expected at least {_KEY_BYTES}.")
-    return hashlib.shake_256(key).digest(_SEED_BYTES)
+    return _generator(hashlib.shake_256(key).digest(_SEED_BYTES), device)
 
 
 def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
@@ -51,19 +40,9 @@ def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
     generator = torch.Generator(device)
     if generator.device.type != "cpu":
         return generator.manual_seed(int.from_bytes(seed[:8], "little") >> 1)
-    return generator.set_state(_state_of(seed))
-
-
-def _state_of(seed: bytes) -> Tensor:
-    state = _new_state().clone()
+    state = generator.get_state()
     if len(state) != _STATE_BYTES:
         raise RuntimeError(f"torch {torch.__version__}: generator state of {len(state)} bytes is not known.")
     words = torch.frombuffer(bytearray(seed), dtype=torch.int32).to(torch.int64) & 0xFFFFFFFF
     state[_HEAD : _HEAD + 8 * _WORDS] = words.view(torch.uint8)
-    return state
-
-
-@lru_cache(maxsize=1)
-def _new_state() -> Tensor:
-    """The state of a generator that has drawn nothing."""
-    return torch.Generator().get_state()
+    return generator.set_state(state)

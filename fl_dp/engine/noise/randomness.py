@@ -1,9 +1,9 @@
 """Secret bytes, and the byte streams derived from them with ChaCha20 (RFC 8439).
 
-Whoever has the secret bytes can compute every number that is drawn, and remove the noise. So they are kept as
-secret as the data, and used for one payment alone. Without them the streams look random to everybody whose
-computing power is bounded (assuming that ChaCha20 and BLAKE2 are pseudorandom functions). ChaCha20 and
-Poly1305 need nothing but 32-bit additions and products, so that a GPU computes the same bytes (`device.py`).
+Anyone with the secret bytes can compute every number that is drawn, and remove the noise. So they are kept as
+secret as the data, and used for one payment alone. To anyone else with bounded computing power the streams
+look random (assuming that ChaCha20 and BLAKE2 are pseudorandom functions). ChaCha20 and Poly1305 need only
+additions and products of 32 bits, so a GPU computes the same bytes (`device.py`).
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.generators import keyed_generator, keyed_state
+from fl_dp.engine.noise.generators import keyed_generator
 from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.errors import ConfigError
 
@@ -62,7 +62,7 @@ class Randomness:
     def keyed_by(self, digest: bytes) -> "Randomness":
         """A separate source for each digest of 16 bytes, which stands for counter and nonce of ChaCha20.
 
-        Its key is the first half of that block. A source that is used for this is used for nothing else.
+        Its key is the first half of that block. Use a source for this, or for anything else, never for both.
         """
         cipher = Cipher(algorithms.ChaCha20(self.key[:KEY_BYTES], digest), mode=None).encryptor()
         return Randomness(cipher.update(bytes(KEY_BYTES)))
@@ -89,9 +89,9 @@ class Randomness:
         continue as before. PyTorch expands the given state in its own way, which is not cryptographic.
         """
         with kept_random_state():
-            torch.set_rng_state(keyed_state(self.child("cpu").key))
+            torch.set_rng_state(keyed_generator(self.child("cpu").key).get_state())
             for number, device in enumerate(devices):
-                if device.type == "cuda":  # each device its own numbers: its passes are other records'
+                if device.type == "cuda":  # each device takes other records, and gets its own numbers
                     source = self.child("cuda", number) if number else self.child("cuda")
                     torch.cuda.set_rng_state(source.generator(device).get_state(), device)
             yield

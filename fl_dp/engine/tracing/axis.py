@@ -1,4 +1,4 @@
-"""Where each example's rows are in a tensor of many rows, and how losses of synthetic examples show it."""
+"""Where each example's rows are in a tensor of many rows; the losses of synthetic examples show it."""
 
 import math
 from collections import defaultdict
@@ -50,9 +50,9 @@ class BatchAxis:
         if num_rows % num_examples:
             raise ProbeError(
                 f"A tensor has {num_rows} rows in dimension {self.dim}, not a multiple of the {num_examples} "
-                "examples in the batch; every trainable layer must treat every example alike. Losses of "
-                "several calls go into a virtual_step each; those of tokens become one of each example, by "
-                "losses.view(N, -1).mean(1)."
+                "examples in the batch; every trainable layer must treat every example alike. Pass the "
+                "losses of each call to a virtual_step of its own; average those of tokens over each "
+                "example, by losses.view(N, -1).mean(1)."
             )
         per_example = num_rows // num_examples
         if self.between:
@@ -94,7 +94,7 @@ class ExampleRows:
 def find_example_rows(
     losses: Tensor, parameters: Mapping[str, Tensor], shared: frozenset[OperatorKey] = frozenset()
 ) -> ExampleRows:
-    """Find the batch axis of every use; pass over operators in whose output no example has its own rows.
+    """Find the batch axis of every use; skip operators in whose output no example has its own rows.
 
     There are two kinds of such operators. Some work on parameters alone (W + B @ A), so that every example's
     loss reaches the whole output. Others work on rows that data picked (x[mask]), so that an example's rows
@@ -105,7 +105,7 @@ def find_example_rows(
     parameter that is used there takes one backward call for each example.
 
     losses: (N,) of a few examples. A round of the search takes one backward pass for each of them; every
-    round but the last passes over the lowest such operators. shared: those that are already known.
+    round but the last skips the lowest such operators. shared: those that are already known.
     """
     while True:
         uses = find_uses(losses, parameters, shared)

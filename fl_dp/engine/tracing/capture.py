@@ -258,7 +258,7 @@ def output_grads(
 
 @contextmanager
 def changed_grads(uses: tuple[Use, ...], change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Within it `change` of each use's output gradients takes their place in every backward pass."""
+    """Within it, every backward pass replaces each use's output gradients by `change` of them."""
 
     def changed(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         return tuple(None if grad is None else change(grad) for grad in grads)

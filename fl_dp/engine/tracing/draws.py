@@ -1,15 +1,15 @@
-"""Random numbers in a forward pass: where they come from, and what differs when every place draws the same.
+"""Random numbers in a forward pass: their source, and what still differs if every place draws the same.
 
 Dropout may give each place of a batch another mask, if the masks come from torch's global generator, whose
-state nobody else knows. An adversary knows masks under a known seed, and can make them cancel for records in
-their places, until one record more shifts all of them.
+state nobody else knows. Under a known seed an adversary knows the masks, and can choose weights whose masked
+terms cancel for the records in their places, until one more record shifts all of them.
 
 So an output may depend on its place only through the global generator. `Watch(seed, level)` shows other
 dependences: it gives every entry of a mask the same number, which depends only on the rate and on `level`.
 Then no place differs from another by what it draws. Other random numbers than dropout's are refused.
 
-`Watch(None)` does so in a pass whose random state is the user's, so that a batch can be compared with a part
-of it, which would draw fewer numbers, and so others.
+`Watch(None)` does the same under the user's own random state. So a batch can be compared with a part of it,
+which would otherwise draw fewer numbers, and so others.
 """
 
 import sys

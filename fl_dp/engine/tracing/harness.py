@@ -86,16 +86,16 @@ def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
     size = next((len(tensor) for _, tensor in tensors((args, kwargs)) if tensor.dim()), None)
     if size is None:
         raise ModelError(
-            "Called without a tensor that could hold examples: no tensor that has a dimension is in its "
-            "positions, keywords, tuples, lists, mappings or dataclasses. Wrap what is called so that one is."
+            "Called without a tensor that could hold examples: no tensor in the arguments, or in their "
+            "tuples, lists, mappings and dataclasses, has a dimension. Wrap the model so that one has."
         )
     return Batch(args, kwargs, size)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Another batch with some examples of the first: its row after[i] holds what was row before[i], and must
-    give the same.
+    """Another batch with some examples of the first. Its row after[i] holds the example of row before[i], and
+    must give the same.
     """
 
     batch: Batch
@@ -127,7 +127,7 @@ def reordered(change: Change, rows: Sequence[int]) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Where a call gave something else, though it must not: in which way, and in which output."""
+    """Where a call gave something that it must not give: in which way, and in which output."""
 
     way: Literal["structure", "shape", "value", "constant"]
     path: str = ONE

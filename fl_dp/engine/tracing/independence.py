@@ -57,10 +57,9 @@ def check_independence(
 
     The outputs of all others must not change, and the model must hold nothing else afterwards. Losses may be
     made of any output. So the first dimension of an output that depends on data must be the batch, else
-    ModelError is raised. An output that depends on parameters alone (a temperature) may have any shape.
-    seed: of all random numbers. clears: attributes may hold data if no output depends on them; whoever
-    trains clears them after each pass.
-    Raises ProbeError if examples influence one another, or stay in the model.
+    ModelError is raised. An output that depends on parameters alone (a temperature) may have any shape. seed:
+    of all random numbers. clears: attributes may hold data if no output depends on them; training clears them
+    after each pass. Raises ProbeError if examples influence one another, or stay in the model.
     """
     watch, state = Watch(seed), State(model)
     at_first = state.look()

@@ -47,12 +47,12 @@ _WAY_OUT = "Each loss must be a function of its own example and the weights alon
 
 
 class MixingWatch:
-    """Searches the batches of a loop whose losses `losses_of` makes: one in `every`, on average.
+    """Searches batches of a loop whose losses `losses_of` computes: one in `every`, on average.
 
     The system's entropy chooses them, so that no code in the losses can tell when it is watched.
-    report: None: what is found is raised as ProbeError, and the first batch with two examples is searched
-    thoroughly. Else it gets what is found, in words, and what the batch raises: for steps that are paid for,
-    after which nothing that depends on data may end a round.
+    report: None: findings are raised as ProbeError, and the first batch with two examples is searched
+    thoroughly. Else it gets findings and the batch's errors as text: for steps that are paid for, after which
+    nothing that depends on data may end a round.
     """
 
     def __init__(self, losses_of: LossesOf, every: int, report: Callable[[str], None] | None = None) -> None:

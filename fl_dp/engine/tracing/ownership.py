@@ -63,7 +63,7 @@ _Found = dict[tuple[Node, UseKey], tuple[Tensor, float]]
 
 @dataclass
 class OwnerCheck:
-    """Remembers the graphs that have been checked, so that a model of fixed shape is checked once.
+    """Remembers the graphs that were checked, so that a model of fixed shape is checked only once.
 
     A graph is recognised by its operators in order and by the number of rows that an example has in each use.
     If data may move rows above a use, the graph is checked in every batch, at the cost of one more backward
@@ -217,11 +217,11 @@ def _scaled(row: tuple[Tensor, float], weights: Tensor, found: Tensor) -> bool:
 
 def _mixed(key: UseKey) -> ProbeError:
     return ProbeError(
-        f"{key}: in this batch the gradient of some rows is not that of the example's loss whose rows they "
-        "were when the model was checked. Either the losses mix examples (each must be one example's own, "
-        "whatever else is in the batch); or a hook or a backward function does, such as a norm, a mean or a "
-        "sort over the whole batch (let it work within each example: g.flatten(1).norm(dim=1) for g.norm()); "
-        "or data decide where the model puts its rows (take such examples one at a time)."
+        f"{key}: in this batch some rows belong to other examples' losses than when the model was checked. "
+        "Either the losses mix examples (each must depend on its own example alone); or a hook or a backward "
+        "function does, such as a norm, a mean or a sort over the whole batch (let it work within each "
+        "example: g.flatten(1).norm(dim=1) for g.norm()); or data decide where the model puts its rows (take "
+        "such examples one at a time)."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a model holds at a moment, by identity: cheap enough for every pass, and enough to put it back.
+"""What a model holds at a moment, by identity: quick enough for every pass, and enough to restore it.
 
 Assigned, registered, appended or deleted: whatever a forward pass does to its modules, some table of theirs
 then holds another object, or a tensor has another version. What `.data` and NumPy views change shows in
@@ -20,10 +20,10 @@ from fl_dp.engine.tracing.structure import children
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # its parameters, buffers, modules, hooks and mode
 _MODE = "training"  # which the user may switch
-_PLAIN = bool | int | float | complex | str | bytes | None
+PLAIN = bool | int | float | complex | str | bytes | None
 # Packages to whose classes nobody assigns.
 _OF_TORCH = frozenset({"torch", "builtins", "collections", "abc", "typing"})
-# Of what trains the model: objects that change all the time, and that the model does not read.
+# Packages that train the model: their objects change all the time, and the model does not read them.
 _FOREIGN = frozenset(
     {"lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "fl_dp", "logging", "threading"}
 )
@@ -35,8 +35,8 @@ class Table:
     """A place that holds objects: the parameters, buffers, modules or attributes of a module, a container in
     one of these, or the attributes of a class.
 
-    lasts: whether what is written there cannot be taken out again without a trace: it is in the `state_dict`,
-    or belongs to all models of a class. entries: by key or place, when it was found.
+    lasts: whether a write there cannot be undone without a trace: the place is in the `state_dict`, or
+    belongs to all models of a class. entries: by key or place, when it was found.
     """
 
     path: str
@@ -116,7 +116,7 @@ class Moment:
             if (other := now.tables.get(place)) is not None:  # else what holds it was replaced, and is found
                 for key in {**table.entries, **other.entries}:
                     before, after = (one.entries.get(key, _NOTHING) for one in (table, other))
-                    if key != _MODE and not _equal(before, after):
+                    if key != _MODE and not equal(before, after):
                         found.append(Written(table.name(key), table.kind, table.lasts(key)))
         for (path, kind, tensor), version in zip(self.tensors, self.versions, strict=True):
             if tensor._version != version:
@@ -199,9 +199,9 @@ def _same(some: Iterable[Any], others: Iterable[Any]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """The same object; or two plain values that are the same number or text, NaN too."""
-    plain = isinstance(one, _PLAIN) and type(one) is type(other)
+def equal(one: Any, other: Any) -> bool:
+    """Whether both are one object, or plain values that are the same number or text; NaN equals NaN."""
+    plain = isinstance(one, PLAIN) and type(one) is type(other)
     return one is other or (plain and (one == other or (one != one and other != other)))
 
 
@@ -256,7 +256,7 @@ def _of_module(module: nn.Module, path: str, seen: set[int]) -> Iterator[Table]:
 
 def _inside(value: Any, path: str, seen: set[int]) -> Iterator[Table]:
     """The tables of a container or an object, and of what they hold; not of objects with `__slots__`."""
-    if isinstance(value, Tensor | _PLAIN | type | ModuleType) or id(value) in seen or len(seen) > _MOST:
+    if isinstance(value, Tensor | PLAIN | type | ModuleType) or id(value) in seen or len(seen) > _MOST:
         return
     seen.add(id(value))
     if isinstance(value, nn.Module):  # in a list of Python's, which registers nothing

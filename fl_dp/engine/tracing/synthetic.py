@@ -1,12 +1,11 @@
 """Synthetic examples that replace real ones: inputs of the same structure, types and shapes."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from fl_dp.engine.tracing.harness import Batch, Change, batch_of, beside
+from fl_dp.engine.tracing.harness import Batch, Change, beside
 
 NUM_EXAMPLES = 3
 
@@ -28,10 +27,8 @@ class Synthetic(Batch):
         return beside(self, self.mapped(changed, self.size), [example])
 
 
-def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, lengths: bool = False) -> Synthetic:
-    """Replace every tensor whose first dimension is the batch; none of its values is read.
-
-    Which tensors hold examples says `batch_of`; all of them are replaced.
+def synthetic(given: Batch, truth: bool, lengths: bool = False) -> Synthetic:
+    """Replace every tensor that holds examples; none of its values is read.
 
     | type | what replaces it |
     |---|---|
@@ -48,14 +45,12 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, length
     A tensor that has the batch's length by chance is also replaced. The model then fails or mixes examples,
     and is refused. In a batch of one, a tensor of length 1 that the model broadcasts to all examples is
     replaced by three rows, which gives the same result.
-
-    Raises ModelError if no tensor has a dimension.
     """
 
     def drawn(tensor: Tensor) -> Tensor:
         return _in_order_of(tensor, _drawn(tensor, truth, lengths))
 
-    batch = batch_of(args, kwargs).mapped(drawn, NUM_EXAMPLES)
+    batch = given.mapped(drawn, NUM_EXAMPLES)
     return Synthetic(batch.args, batch.kwargs, batch.size, batch.examples, lengths)
 
 

@@ -13,11 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.tracing.known_layers import batch_norms, spectral_norms
-from fl_dp.engine.tracing.state import Written, tables_of
+from fl_dp.engine.tracing.state import PLAIN, Written, equal, tables_of
 from fl_dp.engine.tracing.structure import children
 from fl_dp.errors import ProbeError
-
-_PLAIN = bool | int | float | complex | str | bytes | None
 
 # Path ("layers.0.cache['mean']") -> a copy of the tensor, a plain value, the length of a container.
 Held = Mapping[str, Any]
@@ -67,7 +65,7 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
 
 
 def written_to(change: Written, model: nn.Module) -> ProbeError:
-    """The error that names what a forward pass has written, and the way out."""
+    """The error that names what a forward pass has written, and says what to do."""
     if change.kind == "buffer":
         instead = batch_norms(model) or spectral_norms(model) or "Replace its layer, or write between steps."
         return ProbeError(
@@ -107,8 +105,8 @@ def differing(before: Held, after: Held) -> list[str]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What is at one place; of a container its length, as what is in it has places of its own."""
-    if isinstance(value, _PLAIN):
+    """The value at one place; of a container only its length, as its contents have places of their own."""
+    if isinstance(value, PLAIN):
         yield path, value
         return
     if isinstance(value, Tensor):
@@ -127,4 +125,4 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return same_values(one, other)
-    return type(one) is type(other) and (one == other or (one != one and other != other))
+    return equal(one, other)

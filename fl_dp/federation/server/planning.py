@@ -9,7 +9,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.one_mechanism import conflict
 from fl_dp.accounting.shares import honest_shares
-from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs, turns_of
+from fl_dp.accounting.training_plan import chosen_rounds, steps_of_epochs, turns_of
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import POISSON, TURNS
@@ -171,7 +171,7 @@ def participations(config: RunConfig) -> int:
     if config.participations == AUTO:
         if config.sampling == TURNS:
             return turns_of(config.rounds, config.fit_clients, config.clients)
-        return planned_participations(config.rounds, config.fit_clients / config.clients)
+        return max(1, chosen_rounds(config.rounds, config.fit_clients / config.clients))
     return int(config.participations) or config.rounds
 
 

@@ -97,14 +97,6 @@ def test_a_key_gives_the_same_noise_for_the_same_sum_and_other_noise_for_any_oth
         assert bool(((other - found).abs() > 0.5).all())
 
 
-def test_a_sum_counts_as_its_nearest_multiples():
-    unit = _grid(1.0, 9).spacing
-    at = torch.arange(-4, 5, dtype=torch.float64)
-    exactly, *nearly = (_multiples((at + off) * unit, 1.0, _source()) for off in (0.0, 0.4, -0.4))
-    for found in nearly:
-        assert torch.equal(found, exactly)
-
-
 def test_each_number_of_a_sum_stays_at_its_place_and_has_noise_of_its_own_in_any_layout():
     values = torch.arange(3 * 4 * 5 * 6, dtype=torch.float64).view(3, 4, 5, 6)
     for grad in (

@@ -7,14 +7,14 @@ import torch
 from structured import Called
 from torch import Tensor, nn
 
-from fl_dp.engine.tracing.harness import same
+from fl_dp.engine.tracing.harness import batch_of, same
 from fl_dp.engine.tracing.independence import check_independence
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import CallError, ModelError, ProbeError
 
 
-def _check(function, inputs: Tensor | None = None):
-    batch = synthetic((torch.randn(5, 4) if inputs is None else inputs,), {}, truth=True)
+def _check(function):
+    batch = synthetic(batch_of((torch.randn(5, 4),), {}), truth=True)
     return check_independence(Called(nn.Identity(), lambda _, x: function(x)), {}, batch).examples
 
 
@@ -111,7 +111,7 @@ def test_an_output_whose_shape_another_example_decides_is_refused():
 def test_a_buffer_that_is_written_is_named_and_the_model_s_own_stays():
     model = Called(nn.BatchNorm1d(4), lambda m, x: (m.running_mean.add_(x.sum(0)), x)[1])
     with pytest.raises(ProbeError, match=r"buffer layer\.running_mean, which .*: layer \(BatchNorm1d\)"):
-        check_independence(model, {}, synthetic((torch.randn(5, 4),), {}, truth=True))
+        check_independence(model, {}, synthetic(batch_of((torch.randn(5, 4),), {}), truth=True))
     assert not model.layer.running_mean.any()
 
 

@@ -6,6 +6,7 @@ from structured import Called
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fl_dp.engine.tracing.harness import batch_of
 from fl_dp.engine.tracing.independence import check_independence, check_places
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import ProbeError
@@ -16,7 +17,7 @@ TABLE = torch.linspace(-1.0, 1.0, 40)[:, None]
 
 def _check(function, dtype: torch.dtype = torch.float32) -> None:
     model = Called(nn.Identity(), lambda _, x: function(x))
-    batch = synthetic((torch.randn(5, 4, dtype=dtype),), {}, truth=True)
+    batch = synthetic(batch_of((torch.randn(5, 4, dtype=dtype),), {}), truth=True)
     check_places(model, {}, batch, check_independence(model, {}, batch))
 
 
@@ -117,7 +118,7 @@ def test_a_random_state_of_a_batch_of_another_size_is_refused():
 @pytest.mark.parametrize("rows", BATCHES)
 def test_every_batch_counts(rows):
     """A model that behaves otherwise in this one batch alone, as its order and its size show, is refused."""
-    batch = synthetic((torch.randn(5, 4),), {}, truth=True)
+    batch = synthetic(batch_of((torch.randn(5, 4),), {}), truth=True)
     odd = batch.rows(rows).args[0]
     model = Called(nn.Identity(), lambda _, x: -x if torch.equal(x, odd) else x)
     seen = check_independence(model, {}, batch)

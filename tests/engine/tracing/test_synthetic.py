@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from fl_dp.engine.tracing.harness import batch_of
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, synthetic
 from fl_dp.errors import ModelError
 
 
-def _made(*args, truth=True, **kwargs):
-    return synthetic(args, kwargs, truth)
+def _made(*args, truth=True, lengths=False, **kwargs):
+    return synthetic(batch_of(args, kwargs), truth, lengths)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
@@ -107,12 +108,8 @@ def test_rows_are_the_same_examples_as_often_and_in_the_order_that_is_asked_for(
 
 
 def test_lengths_are_never_zero_and_differ():
-    batch = synthetic(
-        (torch.zeros(7, 4), torch.ones(7, dtype=torch.int32), torch.zeros(7, dtype=torch.bool)),
-        {},
-        True,
-        lengths=True,
-    )
+    flags = torch.zeros(7, dtype=torch.bool)
+    batch = _made(torch.zeros(7, 4), torch.ones(7, dtype=torch.int32), flags, lengths=True)
     assert batch.args[1].tolist() == [2, 1, 1]
     assert batch.args[1].dtype == torch.int32
     assert batch.with_other(0).batch.args[1].tolist() == [1, 1, 1]

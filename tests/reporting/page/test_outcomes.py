@@ -8,9 +8,10 @@ import pytest
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.canvas import Figure, drawing
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.figures import answers, over_rounds, spending
 from fl_dp.reporting.page.outcomes import Outcomes, outcomes_of, share
-from fl_dp.reporting.page.read import RunFacts, read_run
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks import outcomes as written

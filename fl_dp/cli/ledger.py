@@ -63,6 +63,8 @@ def show(
     if as_json:
         typer.echo(dumps({"ledger": str(file), "accounts": [one.to_dict() for one in reports]}, indent=2))
         return
+    if not reports:
+        typer.echo(f"{file}: no data set is registered yet")
     print_accounts(reports)
     print_spent(reports)
     if rounds:

@@ -79,6 +79,8 @@ def test_without_a_path_the_ledger_of_this_machine_s_clients_is_shown(path, monk
     assert ledger("show") == 1
     assert "state/fl-dp/ledger/ledger.sqlite: there is no ledger" in capsys.readouterr().err
     with Ledger.open() as opened:
+        assert ledger("show") == 0
+        assert "ledger.sqlite: no data set is registered yet\n" in capsys.readouterr().out
         opened.register("mine", "f1", 1000)
     assert ledger("show") == 0
     assert "mine" in capsys.readouterr().out

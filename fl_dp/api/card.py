@@ -12,7 +12,7 @@ from fl_dp.config.data import PERSON
 from fl_dp.config.run import PATHS
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.tables.parse import parse_schema
-from fl_dp.reporting.reports import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, not of the model

@@ -18,7 +18,8 @@ from fl_dp.launch.resumption import kept_config
 from fl_dp.optional import require_package
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import RoundReport, of_one_class, strict_json
+from fl_dp.reporting.report_json import strict_json
+from fl_dp.reporting.reports import RoundReport, of_one_class
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.simulation.local_figures import LocalFigure, LocalFigures

@@ -1,8 +1,8 @@
-"""Canaries, records made to be found: each has a gradient in a weight of its own.
+"""Canaries: records made to be found. Each has a gradient in a weight of its own.
 
 The strongest observer is a server that knows all other records, chooses the weights, and sees every step. It
-sends the same weights for every step. Each time it receives the noisy sum of the clipped gradients of those
-canaries that were drawn, and of nothing else.
+sends the same weights for every step. It then receives the noisy sum of the clipped gradients of the canaries
+that were drawn, and of nothing else.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,14 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
 
 _MARGIN = 50.0  # by which class 0's logit leads: 1 - sigmoid(50) is far below float32's resolution
-_RATE = (
-    1000.0  # the hostile learning rate over the batch size: a step then moves weights far more than rounding
-)
+_RATE = 1000.0  # hostile learning rate over batch size: a step then moves weights far more than rounding
 _CLASSES = ("predicted", "labelled")
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
 def examples_of(records: TensorData, unit: DataSettings) -> Examples:
-    """Each record as an example; for unit person, as a person with twice as many copies as may count."""
+    """Each record as an example; if the unit is a person, a person with twice as many copies as may count."""
     if unit.unit == RECORD:
         return records
     each = 2 * unit.records_per_person
@@ -42,13 +40,13 @@ def examples_of(records: TensorData, unit: DataSettings) -> Examples:
 class GradientCanaries:
     """Canary i has a gradient in weight i alone, ten times as long as the clipping bound C.
 
-    No record can show more (Dirac gradients in the paper): in every step that draws it, it moves its own
-    weight by exactly C, and nothing else moves that weight but the noise. A record is the number of its
-    weight, so that it passes through the shipped step like any other.
+    No record can show more (Dirac gradients in the paper): each step that draws it moves its own weight by
+    exactly C, and only the noise also moves that weight. A record is the number of its weight, so that it
+    passes through the shipped step like any other.
 
-    count: number of canaries. public_size: number of records, at least as many; those beyond the canaries
-    share one more weight. unit: if it is a person, canaries are persons, each with twice as many records as
-    may count. loss: the one under which these gradients hold, whatever loss a run uses.
+    count: number of canaries. public_size: number of records, at least as many; records beyond the canaries
+    share one more weight. unit: for persons, each canary is a person with twice as many records as may count.
+    loss: the loss that gives these gradients, whatever loss a run uses.
     """
 
     loss = "cross-entropy"
@@ -64,33 +62,33 @@ class GradientCanaries:
         self.model: nn.Module = _OneWeightEach(count + 1, self._gradient_norm)
 
     def data(self, included: Tensor) -> Examples:
-        """The ordinary records, or persons, with the canaries that `included` (m,) bool selects."""
+        """The ordinary records, or persons, and the canaries that `included` (m,) bool selects."""
         ordinary = torch.full((self.public_size - self.count,), self.count)
         numbers = torch.cat([included.nonzero().squeeze(1), ordinary])
         if len(numbers) == 0:
-            raise ConfigError(f"None of {self.count} canaries was included; take more of them, or records.")
+            raise ConfigError(f"None of {self.count} canaries was included; take more canaries or records.")
         x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
         return examples_of(TensorData(x, y, _CLASSES), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
-        """(m,) how much each canary seems to have moved the parameters from `before` to `after`."""
+        """(m,) how far each canary's weight has moved from `before` to `after`."""
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]
         return moved[0, : self.count]
 
     def learning_rate(self, expected_batch_size: int, steps: int) -> float:
         """The rate at which `steps` steps move the logit by 1 for a canary that is drawn in each.
 
-        The logits' margin of 50 then outlasts the training, and the gradient keeps its length (without
-        momentum). The claim does not depend on the rate: noise is added before a step is multiplied by it.
+        The logits' margin of 50 then outlasts the training, and without momentum the gradient keeps its
+        length. The claim does not depend on the rate: noise is added before a step is multiplied by it.
         """
         return expected_batch_size / (steps * self._max_grad_norm * self._gradient_norm)
 
 
 class _OneWeightEach(nn.Module):
-    """Logits (b, 2) for inputs (b, 1), which are numbers of weights; class 1's loss is linear in the weight.
+    """Logits (b, 2) for inputs (b, 1), which are numbers of weights. Class 1's loss is linear in the weight.
 
-    Class 0 leads by a margin that training cannot make up. The loss, softplus(margin + z), therefore has
-    slope 1 in z = gradient_norm * weight throughout.
+    Class 0 leads by a margin that training cannot close. So the loss, softplus(margin + z), always has
+    slope 1 in z = gradient_norm * weight.
     """
 
     def __init__(self, count: int, gradient_norm: float) -> None:
@@ -100,20 +98,20 @@ class _OneWeightEach(nn.Module):
         self._count, self._gradient_norm = count, gradient_norm
 
     def forward(self, numbers: Tensor) -> Tensor:
-        which = numbers[:, 0].long() % self._count  # the probe may send any numbers
+        which = numbers[:, 0].long() % self._count  # the engine's probe may send any numbers
         logit = self._gradient_norm * self.weights(F.one_hot(which, self._count).float())  # (b, 1)
         return torch.cat([logit + _MARGIN, torch.zeros_like(logit)], dim=1)
 
 
 def hostile_learning_rate(expected_batch_size: int) -> float:
-    """A rate so high that the sum can be read from a step in spite of the weights' rounding."""
+    """A rate so high that the sum can be read from a step despite the rounding of weights."""
     return _RATE * expected_batch_size
 
 
 class WatchedGradients(GradientCanaries):
-    """Gradient canaries whose every step is watched: scores are exact log-likelihood ratios.
+    """Gradient canaries in a server's view of every step: scores are exact log-likelihood ratios.
 
-    In one step, canary i's weight moves by noise of deviation s C and, if the canary is included, with
+    In one step, canary i's weight moves by noise of deviation s C, and if the canary is included, with
     probability q by C more. `StepLoss` is the logarithm of the ratio of both densities; it adds up over
     steps.
     """

@@ -1,4 +1,4 @@
-"""Bounds the number of right guesses under a whole trade-off curve: f-DP auditing, in one run or several.
+"""f-DP auditing: bounds the number of right guesses under a whole trade-off curve, in one run or several.
 
 Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235).
 """
@@ -21,9 +21,9 @@ _ROUNDING = 1e-9  # relative; thousands of additions in double precision err by 
 class TradeOff:
     """A mechanism's trade-off curve for any test about one record, as straight lines.
 
-    For each epsilon_k (k,), ascending, and its delta_k (k,): if an event has probability x where the record's
-    coin shows the other side, then its probability is at most delta_k + e^epsilon_k x. The lines need not be
-    the best ones: each that holds gives a sound bound.
+    For each epsilon_k (k,), ascending, and its delta_k (k,): if an event has probability x when the record's
+    coin shows the other side, its probability is at most delta_k + e^epsilon_k x. The lines need not be the
+    best: each line that holds gives a sound bound.
     """
 
     epsilons: Array
@@ -38,7 +38,7 @@ class TradeOff:
         return float(np.min((self.deltas + odds) / (1.0 + odds)))
 
     def least_wrong(self) -> LeastWrong:
-        """The lines solved for x: the least probability of an event on the other side of a coin."""
+        """The lines solved for x: an event's least probability on the other side of a coin."""
         order = np.argsort(-self.epsilons)  # the order in which they lead as the probability grows
         slopes = np.exp(-self.epsilons[order])
         offsets = slopes * self.deltas[order]
@@ -57,9 +57,9 @@ def refuted_by_runs(shares: Sequence[float], most_right: float, level: float) ->
     """Whether independent runs refute that every expected share of right guesses is at most `most_right`.
 
     shares: (T,) for each run, with its own coins, the share of all canaries whose coin was guessed right.
-    The product of shares[t] / most_right has an expectation of 1 at most, since the runs are independent, and
-    is 1 / level or more with probability `level` at most (Markov). Within a run the canaries' outcomes may
-    depend on one another in any way. A single run has to allow for that (see `refuted`), and proves less.
+    The product of shares[t] / most_right has an expectation of at most 1, since the runs are independent, and
+    is 1 / level or more with probability at most `level` (Markov). Within a run the canaries' outcomes may
+    depend on one another in any way. A single run must allow for that (see `refuted`), and proves less.
     """
     if not 0.0 < level < 1.0:
         raise ConfigError(f"Expected level={level} in (0, 1).")

@@ -1,4 +1,4 @@
-"""The mechanisms that the f-DP bound compares: a plan's own, with more noise and with less."""
+"""The mechanisms that the f-DP bound compares: the plan's own, with more noise and with less."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class NoiseFamily:
     delta: float
 
     def epsilon(self, noise_multiplier: float) -> float:
-        """Epsilon of this member at `delta`, by PLD: at most 0.05 % too large. inf for hardly any noise."""
+        """Epsilon of this member at `delta`, by PLD: at most 0.05 % too large; inf for almost no noise."""
         return compute_epsilon([self._member(noise_multiplier)], self.delta)
 
     def trade_off(self, noise_multiplier: float) -> TradeOff:
@@ -80,7 +80,7 @@ def delta_bounds(entries: tuple[Entry, ...], epsilons: Array) -> Array:
     """(k,) upper bounds of delta at each of `epsilons` (k,), for both adding and removing a record.
 
     epsilons: in ascending order. They may be negative; delta is then the share of outcomes that must differ.
-    Computed by PLD, as the larger delta of the two directions. For epsilon < 0, with E any set of outcomes
+    Computed by PLD as the larger delta of both directions. For epsilon < 0, with E any set of outcomes
     and E' its complement, P(E) - e^eps Q(E) = 1 - e^eps + e^eps (Q(E') - e^-eps P(E')): the delta of the
     other direction at -epsilon decides.
     Raises AccountingError for no entries and for unprotected ones.

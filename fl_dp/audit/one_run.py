@@ -19,7 +19,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, GradientCanaries
-from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_in_runs
+from fl_dp.audit.guessing import CONFIDENCE, Scores, find_epsilon, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, MakeWay
 from fl_dp.config.client import ClientConfig
@@ -29,13 +29,15 @@ from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.wording import counted
 from fl_dp.tasks.task import Task
 
 _PHYSICAL_BATCH = 64
 
 
 class GivenTask(Task, built_in=True):
-    """A task with an audit's own model, trained in place. settings: of the loss and of the unit."""
+    """A task with an audit's own model, trained in place. settings: loss and unit."""
 
     def __init__(self, model: nn.Module, settings: TaskSettings) -> None:
         super().__init__(settings)
@@ -49,17 +51,16 @@ class GivenTask(Task, built_in=True):
 class AuditReport:
     """The ledger's claim, and what was found.
 
-    claimed: epsilon at `delta`, an upper bound. found: a lower bound of it at `confidence` by f-DP, over all
-    `runs`: `right` of `guesses` guesses about which of `canaries` canaries were in were right.
-    found_one_run: the same from the first run alone. steps: of all rounds.
-    accountant: the one that computes the claim. hostile: whether the server was.
+    claimed: epsilon at `delta`, an upper bound. found: a lower bound of it at `confidence`, by f-DP over all
+    `runs`: of `guesses` guesses which of the `canaries` were included, `right` were right.
+    found_one_run: the same from the first run alone. steps: of all rounds. accountant: of the claim.
+    hostile: whether the server was.
     """
 
     claimed: float
     found: float
     found_one_run: float
     delta: float
-    confidence: float
     canaries: int
     guesses: int
     right: int
@@ -69,10 +70,11 @@ class AuditReport:
     accountant: str
     hostile: bool = False
     runs: int = 1
+    confidence: float = CONFIDENCE
 
     @property
     def passed(self) -> bool:
-        """If False, the claim is false or the audit erred, which has probability 1 - confidence at most."""
+        """If False, the claim is false or the audit erred, with probability at most 1 - confidence."""
         return self.found <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,20 +88,19 @@ def run_audit(
     delta: float,
     *,
     accountant: str = DEFAULT_ACCOUNTANT,
-    confidence: float = 0.95,
     coins: torch.Generator | None = None,
     way: MakeWay = Deployed,
     hostile: bool = False,
     runs: int = 1,
     unit: DataSettings | None = None,
 ) -> AuditReport:
-    """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
+    """Train `rounds` rounds of `plan` on data in which a coin includes each canary; audit what was released.
 
     The claim is the epsilon that the client sends with its result: its ledger's, at `delta`. coins: decide
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are always
     the shipped ones. way: how the client trains, deployed or simulated.
-    hostile: the server sends the first weights in every round, whatever it receives; rounds have one step.
-    runs: trainings from the beginning, each with its own coins and ledger. unit: of the canaries.
+    hostile: the server sends the first weights in every round, whatever it receives; a round has one step.
+    runs: number of trainings, each with its own coins and ledger. unit: of the canaries.
     Raises ConfigError for fewer than one round, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
@@ -108,57 +109,9 @@ def run_audit(
         raise ConfigError(f"Expected steps={plan.steps} = 1: a hostile server asks for one step a round.")
     if runs < 1:
         raise ConfigError(f"Expected runs={runs} >= 1.")
-    sample_rate = plan.sample_rate(canaries.public_size)
+    sample_rate, unit = plan.sample_rate(canaries.public_size), unit or DataSettings()
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    settings = _client_settings(canaries, plan, whole, delta, accountant, unit or DataSettings())
-    plan = dataclasses.replace(plan, unit=settings.unit_of_all)
-    server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
-    coins = coins or system_generator()
-    seen = []
-    for _ in range(runs):
-        included = torch.rand(canaries.count, generator=coins) < 0.5
-        scores, last = _train(canaries, included, server, settings, way)
-        seen.append((scores, included.numpy()))
-    family = NoiseFamily(whole, delta)
-    one_run = find_epsilon(*seen[0], family, confidence)
-    found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
-    return AuditReport(
-        last.epsilon,
-        found.epsilon,
-        one_run.epsilon,
-        last.delta,
-        confidence,
-        canaries.count,
-        found.guesses,
-        found.right,
-        sample_rate,
-        plan.noise_multiplier,
-        total_steps(last.spent),
-        accountant,
-        hostile,
-        runs,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """Asks for `rounds` rounds of `plan` from `weights`; hostile: every round from them, not the new ones."""
-
-    plan: RoundPlan
-    rounds: int
-    weights: Arrays
-    hostile: bool
-
-
-def _client_settings(
-    canaries: GradientCanaries,
-    plan: RoundPlan,
-    whole: Entry,
-    delta: float,
-    accountant: str,
-    unit: DataSettings,
-) -> ClientConfig:
-    return ClientConfig(
+    settings = ClientConfig(
         unit=unit.unit,
         records_per_person=unit.records_per_person,
         client="audit",
@@ -174,6 +127,42 @@ def _client_settings(
         physical_batch_size=_PHYSICAL_BATCH,
         device="cpu",
     )
+    plan = dataclasses.replace(plan, unit=settings.unit_of_all)
+    server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
+    coins = coins or system_generator()
+    seen = []
+    for _ in range(runs):
+        included = torch.rand(canaries.count, generator=coins) < 0.5
+        scores, last = _train(canaries, included, server, settings, way)
+        seen.append((scores, included.numpy()))
+    family = NoiseFamily(whole, delta)
+    one_run = find_epsilon(*seen[0], family)
+    found = one_run if runs == 1 else find_epsilon_in_runs(seen, family)
+    return AuditReport(
+        last.epsilon,
+        found.epsilon,
+        one_run.epsilon,
+        last.delta,
+        canaries.count,
+        found.guesses,
+        found.right,
+        sample_rate,
+        plan.noise_multiplier,
+        total_steps(last.spent),
+        accountant,
+        hostile,
+        runs,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Asks for `rounds` rounds of `plan` from `weights`. hostile: each round starts from these weights."""
+
+    plan: RoundPlan
+    rounds: int
+    weights: Arrays
+    hostile: bool
 
 
 def _train(
@@ -201,8 +190,8 @@ def _finite_epsilon(entry: Entry, delta: float, accountant: str) -> float:
     epsilon = compute_epsilon([entry], delta, accountant)
     if not 0.0 < epsilon < float("inf"):
         raise AccountingError(
-            f"{entry.steps} steps at sample rate {entry.sample_rate:.4g} with noise multiplier "
-            f"{entry.noise_multiplier:g} claim epsilon {epsilon:g}: there is nothing to audit. "
+            f"{counted(entry.steps, 'step')} at sample rate {entry.sample_rate:.4g} with noise multiplier "
+            f"{entry.noise_multiplier:g} claim epsilon {rounded_up(epsilon)}: there is nothing to audit. "
             "Change the noise or the steps."
         )
     return epsilon

@@ -1,7 +1,6 @@
 """From a run's config to an audit of its first client, on data with canaries."""
 
 import dataclasses
-from dataclasses import dataclass
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
@@ -17,94 +16,75 @@ from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.records import RESET, RoundPlan
 from fl_dp.tasks.records import load_undivided
 
-_MODEL = "audited"  # the model's name between audit and client; the audit's task brings the model itself
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """Parts of a round's mechanism that differ from the config; None: as in the config. runs: trainings."""
-
-    sample_rate: float | None = None
-    steps: int | None = None
-    runs: int = 1
-
-    def __post_init__(self) -> None:
-        if self.sample_rate is not None and not 0.0 < self.sample_rate <= 1.0:
-            raise ConfigError(f"sample-rate = {self.sample_rate}: expected a number in (0, 1].")
-        if self.steps is not None and self.steps < 1:
-            raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
+_MODEL = "audited"  # the model's name in the plan; the audit's task holds the model itself
 
 
 def audit_gradients(
-    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
+    config: RunConfig,
+    count: int,
+    way: MakeWay = Deployed,
+    *,
+    hostile: bool = False,
+    sample_rate: float | None = None,
+    steps: int | None = None,
+    runs: int = 1,
 ) -> AuditReport:
     """Audit with `count` gradient canaries in place of the client's data and model.
 
-    The mechanism is the client's: sample rate, steps, noise and bound. If the client has fewer records than
-    canaries, it is given as many records as canaries; its expected batch grows by the same factor.
+    The mechanism is the client's: sample rate, steps, noise and clipping bound. A client with fewer records
+    than canaries is given as many records as canaries, and its expected batch grows by the same factor.
+
+    hostile: the server sees every step: each of the config's steps becomes a round, and the loss shows the
+    canaries' gradients. sample_rate, steps of a round: None for the config's. runs: number of trainings.
     """
     own_size = _own_size(config)
-    canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm, config)
-    plan = _round_plan(config, overrides, own_size, canaries.public_size)
-    rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
-    plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss, class_weights="")
+    public_size, rounds = max(count, own_size), config.rounds
+    plan = _round_plan(config, own_size, public_size, sample_rate, steps)
+    if hostile:
+        rounds *= plan.steps
+        plan = dataclasses.replace(
+            plan,
+            steps=1,
+            learning_rate=hostile_learning_rate(plan.expected_batch_size),
+            momentum=0.0,
+            optimizer="sgd",
+            optimizer_settings="",
+            optimizer_state=RESET,
+        )
+        canaries: GradientCanaries = WatchedGradients(count, public_size, plan, config)
+    else:
+        canaries = GradientCanaries(count, public_size, config.max_grad_norm, config)
+        rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * rounds)
+        plan = dataclasses.replace(plan, learning_rate=rate)
     return run_audit(
         canaries,
-        plan,
-        config.rounds,
-        _delta(config, own_size),
-        accountant=config.accountant,
-        way=way,
-        runs=overrides.runs,
-        unit=config,
-    )
-
-
-def audit_hostile_gradients(
-    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
-) -> AuditReport:
-    """`audit_gradients` by a server that sees every step: each of the config's steps is its own round, along
-    a loss that shows the canaries' gradients.
-    """
-    own_size = _own_size(config)
-    plan = _round_plan(config, overrides, own_size, max(count, own_size))
-    rounds = plan.steps * config.rounds
-    plan = dataclasses.replace(
-        plan,
-        steps=1,
-        learning_rate=hostile_learning_rate(plan.expected_batch_size),
-        momentum=0.0,
-        optimizer="sgd",
-        optimizer_settings="",
-        optimizer_state=RESET,
-        loss=GradientCanaries.loss,
-        class_weights="",
-    )
-    canaries = WatchedGradients(count, max(count, own_size), plan, config)
-    return run_audit(
-        canaries,
-        plan,
+        dataclasses.replace(plan, loss=canaries.loss, class_weights=""),
         rounds,
         _delta(config, own_size),
         accountant=config.accountant,
         way=way,
-        hostile=True,
-        runs=overrides.runs,
+        hostile=hostile,
+        runs=runs,
         unit=config,
     )
 
 
-def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
-    """The round of a client that declares `own_size` records, as it would be with `public_size` records."""
+def _round_plan(
+    config: RunConfig, own_size: int, public_size: int, sample_rate: float | None, steps: int | None
+) -> RoundPlan:
+    """The round of a client with `own_size` records, as it would be with `public_size` records."""
+    if sample_rate is not None and not 0.0 < sample_rate <= 1.0:
+        raise ConfigError(f"sample-rate = {sample_rate}: expected a number in (0, 1].")
+    if steps is not None and steps < 1:
+        raise ConfigError(f"steps = {steps}: expected an integer >= 1.")
     if config.secure:
         raise ConfigError(
-            f"aggregation = {config.aggregation!r}: an audit trains one client, and no secure sum. Its steps "
-            'and its noise are those of aggregation = "mean": audit that.'
+            f"aggregation = {config.aggregation!r}: an audit trains one client, without a secure sum. Steps "
+            'and noise are those of aggregation = "mean": audit that.'
         )
-    batch = expected_batch(config, own_size)
-    rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
-    steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps
-    expected_batch_size = max(1, round(rate * public_size))
+    sample_rate = sample_rate or expected_batch(config, own_size) / own_size
+    steps = steps or steps_of_round(config, own_size)
+    expected_batch_size = max(1, round(sample_rate * public_size))
     noise = config.noise_multiplier
     if noise == AUTO:
         noise = calibrate_noise(
@@ -139,6 +119,6 @@ def _delta(config: RunConfig, own_size: int) -> float:
 
 
 def _own_size(config: RunConfig) -> int:
-    """The number of units that the run's first client declares when it enters its data in a ledger."""
+    """The number of units that the run's first client declares when it registers its data in a ledger."""
     own = ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
     return auto_size(len(load_undivided(own)), config)

@@ -1,6 +1,6 @@
-"""The ways in which a client's round is trained in an audit: deployed or simulated.
+"""The two ways in which an audit trains a client's round: deployed and simulated.
 
-Both are the shipped code from the message to the answer; only the transport of messages is left out.
+Both run the shipped code from the message to the answer; only the transport of messages is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ class Way(Protocol):
     """One client with its data, ledger and task."""
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
-        """What leaves the client after a round that starts at `weights`; FederationError if it refuses."""
+        """What leaves the client after a round from `weights`; FederationError if the client refuses."""
         ...
 
 

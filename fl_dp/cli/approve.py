@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import command, say
+from fl_dp.cli.common import asked_yes, command, say
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import Question, give_answer, pending
 
@@ -14,14 +14,9 @@ from fl_dp.federation.client.approval import Question, give_answer, pending
 @command()
 def approve(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="The folder approvals beside the client's ledger.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FOLDER", help='The folder "approvals" beside the client\'s ledger.')
     ],
-    question: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Question to answer.", show_default=False)
-    ] = None,
+    question: Annotated[str | None, typer.Argument(metavar="ID", help="Question to answer.")] = None,
     no: Annotated[bool, typer.Option("--no", help="Answer no: do not take part.")] = False,
 ) -> None:
     """Show and answer what servers ask of this client.
@@ -35,7 +30,8 @@ def approve(
       fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID
       fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID --no
 
-    An answer holds for the whole run, as long as the run asks for the same. Each question says what it costs.
+    An answer holds for the rest of the run, unless the run asks for something else. Each question states the
+    cost.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")
@@ -50,14 +46,13 @@ def approve(
 
 
 def say_question(question: Question) -> None:
-    """Print the question."""
     say(f"[{question.id}]")
     for line in question.words:
         say(f"  {line}")
 
 
 def ask_on_console(folder: Path, told: set[str]) -> None:
-    """Ask what is pending in the folder; if nobody can answer here, say once how to.
+    """Ask the folder's open questions; without a terminal, print once how to answer each.
 
     told: ids that were shown before; new ones are added.
     """
@@ -67,13 +62,6 @@ def ask_on_console(folder: Path, told: set[str]) -> None:
         told.add(one.id)
         say_question(one)
         if sys.stdin.isatty():
-            give_answer(folder, one.id, yes=_yes())
+            give_answer(folder, one.id, yes=asked_yes("take part?"))
         else:
             say(f"  answer with: fl-dp approve {folder} {one.id} [--no]")
-
-
-def _yes() -> bool:
-    while True:
-        word = input("take part? [y/n] ").strip().lower()
-        if word in ("y", "yes", "n", "no"):
-            return word.startswith("y")

@@ -5,7 +5,7 @@ import difflib
 import re
 import tomllib
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,58 +16,44 @@ from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_called, se
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.run import RunConfig
+from fl_dp.config.task import task_beside
 from fl_dp.config.values import Mistake, SettingsError
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
 
-_POSITION = "by position"  # where an argument stands that has no option
+_POSITION = "by position"  # the place of an argument without an option
 _KEY = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
-
-
-def _number_or_auto(text: str) -> Scalar:
-    return text if text == AUTO else float(text)
-
-
-def _integer_or_auto(text: str) -> Scalar:
-    return text if text == AUTO else int(text)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A positional argument: its name in the usage line, the config key that it sets, and how it is read."""
+    """A positional argument: its name in the usage line, the config key that it sets, and its type."""
 
     name: str
     key: str
-    read: Callable[[str], Scalar]
-    expected: str
+    kind: type[int] | type[float]
     help: str
+    or_auto: bool = False
+
+    def read(self, text: str) -> Scalar:
+        return text if self.or_auto and text == AUTO else self.kind(text)
+
+    @property
+    def expected(self) -> str:
+        return f"{'an integer' if self.kind is int else 'a number'}{' or auto' if self.or_auto else ''}"
 
 
 ARGUMENTS = (
-    Argument("NBCLIENTS", "clients", int, "an integer", "clients to start"),
-    Argument(
-        "NBMINCLIENTS", "min-clients", int, "an integer", "clients that must be there before a round starts"
-    ),
-    Argument("NBFITCLIENTS", "fit-clients", int, "an integer", "clients sampled in a round"),
-    Argument("NBROUNDS", "rounds", int, "an integer", "rounds"),
-    Argument(
-        "VBATCHSIZE",
-        "expected-batch-size",
-        int,
-        "an integer",
-        "logical batch: expected size of a Poisson draw",
-    ),
-    Argument(
-        "BATCHSIZE",
-        "physical-batch-size",
-        _integer_or_auto,
-        "an integer or auto",
-        "most examples in memory at once, or auto",
-    ),
-    Argument("LR", "learning-rate", float, "a number", "learning rate of the clients"),
-    Argument("NM", "noise-multiplier", _number_or_auto, "a number or auto", "noise multiplier, or auto"),
-    Argument("MGN", "max-grad-norm", float, "a number", "clipping bound"),
-    Argument("EPS", "epsilon", float, "a number", "privacy budget of each client"),
+    Argument("NBCLIENTS", "clients", int, "clients to start"),
+    Argument("NBMINCLIENTS", "min-clients", int, "clients that must be there before a round starts"),
+    Argument("NBFITCLIENTS", "fit-clients", int, "clients sampled in a round"),
+    Argument("NBROUNDS", "rounds", int, "rounds"),
+    Argument("VBATCHSIZE", "expected-batch-size", int, "logical batch: expected size of a Poisson draw"),
+    Argument("BATCHSIZE", "physical-batch-size", int, "most examples in memory at once, or auto", True),
+    Argument("LR", "learning-rate", float, "learning rate of the clients"),
+    Argument("NM", "noise-multiplier", float, "noise multiplier, or auto", True),
+    Argument("MGN", "max-grad-norm", float, "clipping bound"),
+    Argument("EPS", "epsilon", float, "privacy budget of each client"),
 )
 
 
@@ -75,17 +61,16 @@ def read_request(
     file: Path | None,
     positional: Sequence[str] = (),
     settings: Sequence[str] = (),
-    seed: int | None = None,
-    options: Mapping[str, Scalar] | None = None,
+    options: Mapping[str, Scalar | None] | None = None,
 ) -> RunRequest:
-    """The run that `file` describes, changed by the command line. ConfigError names each culprit, and where.
+    """The run that `file` describes, changed by the command line. ConfigError names every mistake and place.
 
-    file: None: the defaults. positional: texts in the order of ARGUMENTS, possibly fewer; settings:
-    `key=value` texts. options: by key, for keys with an option of the same name, such as seed.
+    file: None for the defaults. positional: texts in the order of ARGUMENTS, perhaps fewer. settings:
+    `key=value` texts. options: values of options that are named as their keys, such as seed; None: not given.
     """
     base = RunConfig() if file is None else read_config(file)
     first, second = _positional(positional), read_settings(settings, RunConfig)
-    third = {**(options or {}), **({} if seed is None else {"seed": seed})}
+    third = {key: value for key, value in (options or {}).items() if value is not None}
     places = {} if file is None else places_in(file)
     places |= {**dict.fromkeys(second, "--set"), **{key: f"--{key}" for key in third}}
     places |= {one.key: _POSITION for one in ARGUMENTS if one.key in first}
@@ -109,15 +94,15 @@ def naming_places(request: RunRequest) -> Iterator[None]:
 
 
 def placed_error(error: FlDpError, places: Mapping[str, str]) -> str:
-    """An error's text, with the place of the setting that it begins with."""
+    """An error's text, preceded by the place of the setting that it names first."""
     key = _KEY.match(str(error))
     return placed(str(error), key[1] if key else "", places)
 
 
 def placed(words: str, key: str, places: Mapping[str, str]) -> str:
-    """The problem with the setting `key`, preceded by the place where it was given.
+    """The problem `words` with the setting `key`, preceded by the place where the setting was given.
 
-    Settings that were given by position also show their argument's name.
+    A setting that was given by position is shown with its argument's name.
     """
     words = name_arguments(words, [one for one, place in places.items() if place == _POSITION])
     place = places.get(key, "")
@@ -125,7 +110,7 @@ def placed(words: str, key: str, places: Mapping[str, str]) -> str:
 
 
 def simulation_engine(simulate: bool, ray_address: str | None) -> Engine | None:
-    """Which engine simulates the clients; None if each is a process of its own."""
+    """The engine that simulates the clients; None if each client is a process."""
     if simulate:
         return "ray"
     if ray_address is not None:
@@ -164,7 +149,7 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
 
 
 def _option_near(text: str, following: str) -> str:
-    """What to say about an unknown option. following: the next word, perhaps its value."""
+    """A hint for an unknown option. following: the next word, perhaps its value."""
     word, equals, value = text.lstrip("-").partition("=")
     value = value if equals else "" if following.startswith("--") else following
     if setting := _setting_near(word, value):
@@ -189,7 +174,7 @@ def _options() -> list[str]:
 
 
 def _word_near(text: str) -> str:
-    """What to say about a word that is no argument, if it is something else."""
+    """A hint for a word that is not an argument: it may be meant as something else."""
     if f"--{text}" in _options():
         return f"; did you mean --{text}?"
     if option := option_called(text.removeprefix("-")):
@@ -207,7 +192,7 @@ def _word_near(text: str) -> str:
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:
-    """`key=value` texts as a mapping; a value is TOML, a bare word is a string. kind: has the keys."""
+    """`key=value` texts as a mapping; a value is TOML, a bare word a string. kind: class of the settings."""
     values: dict[str, Scalar] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -220,7 +205,7 @@ def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Sca
 
 
 def _value(key: str, text: str, kind: type[FlatConfig]) -> Scalar:
-    """`text` as a TOML value; unchanged if it is not TOML, or if the key takes only strings."""
+    """`text` as a TOML value; the text itself if it is not TOML, or if the key takes only strings."""
     try:
         table = tomllib.loads(f"value = {text}")
     except DAMAGED:
@@ -241,3 +226,8 @@ def _merge(*parts: Mapping[str, Scalar]) -> dict[str, Scalar]:
             raise ConfigError(name_arguments(words, [one.key for one in ARGUMENTS if one.key in parts[0]]))
         merged.update(part)
     return merged
+
+
+def task_from_here(name: str | None) -> str | None:
+    """The task or model that an option names; a file is looked for from the working directory."""
+    return name if name is None else task_beside(name, Path.cwd())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, command, say, shipped
+from fl_dp.cli.common import DEFAULT_CONFIG, SeedOption, SetOption, command, say, shipped
 from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.launch.check import check_run
 from fl_dp.launch.check_words import print_check
@@ -17,17 +17,14 @@ from fl_dp.launch.check_words import print_check
 def check(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar=" ".join(["[CONFIG.toml]", *(one.name for one in ARGUMENTS)]), show_default=False
-        ),
+        typer.Argument(metavar=" ".join(["[CONFIG.toml]", *(one.name for one in ARGUMENTS)])),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
+        Path | None, typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].")
     ] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Check a simulation with Ray.")] = False,
     ray_address: Annotated[
-        str | None, typer.Option(help="Ray cluster of the simulation; its machines are not looked at.")
+        str | None, typer.Option(help="Ray cluster of the simulation; its machines are not inspected.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder that the run would write to.")] = None,
     ledger: Annotated[
@@ -40,15 +37,12 @@ def check(
     server: Annotated[
         bool, typer.Option("--server", help="Check a run of fl-dp server, whose clients are elsewhere.")
     ] = False,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the split and of the first weights [default: the config's].")
-    ] = None,
+    seed: SeedOption = None,
     settings: SetOption = None,
 ) -> ExitCode:
     """Say what a run would do and cost, without starting it.
 
-    It names mistakes in the settings and in the task, what each client would spend, its noise, and its
-    memory.
+    It reports mistakes in settings and task, and for each client the epsilon, noise and memory.
 
     \b
     Arguments and options are those of fl-dp run; the config may come first:
@@ -62,13 +56,12 @@ def check(
     Check a task of your own, with the data that it reads:
       fl-dp check --set task=my_task.py
 
-    No step is taken on records: only their form, their number and the classes that occur are looked at.
-    Ledgers are read and not changed.
+    Nothing is trained: of the records only form, number and classes are used. Ledgers are not changed.
 
     Exit code: 0 the run would finish; 2 something is wrong; 3 budgets would end it before its last round.
     """
     file, positional = _config_of(config, words or [])
-    request = read_request(file, positional, settings or (), seed)
+    request = read_request(file, positional, settings or (), {"seed": seed})
     kind = simulation_engine(simulate, ray_address)
     if server and (simulate or ledger or one_run_ledger):
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
@@ -82,7 +75,7 @@ def check(
 
 
 def _config_of(option: Path | None, words: list[str]) -> tuple[Path, list[str]]:
-    """The named config, by option or as the first word, and the remaining words."""
+    """The config that the option or the first word names, and the remaining words."""
     if words and words[0].endswith(".toml"):
         if option is not None:
             raise ConfigError(f"--config {option}: {words[0]} is a second config; leave one of the two out.")

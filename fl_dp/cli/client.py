@@ -1,7 +1,6 @@
 """`fl-dp client`, which client.py calls as well: a client with its own data and limits."""
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,8 @@ import typer
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
-from fl_dp.cli.client_settings import found_from_here, own_settings, part_of
+from fl_dp.cli.arguments import task_from_here
+from fl_dp.cli.client_settings import own_settings, part_of
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
@@ -47,7 +47,6 @@ def join(
         typer.Option(
             "--server",
             help=f"HOST:PORT of the server [default: that of the kit, or {DEFAULT_ADDRESS}].",
-            show_default=False,
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="This client's settings, a flat TOML file.")] = None,
@@ -89,8 +88,7 @@ def join(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Evaluate a run's model or a file of weights on this site's test rows, and end without "
-            "joining.",
+            help="Evaluate a run's model, or a file of weights, on this site's test rows, without joining.",
         ),
     ] = None,
     settings: Annotated[
@@ -105,7 +103,7 @@ def join(
 ) -> int:
     """Join a server and train when it asks, within your limits.
 
-    Ctrl-C ends it. The server can change neither the limits nor the code: only what is installed here runs.
+    Ctrl-C ends it. The server can change neither your limits nor the code: only code installed here runs.
 
     An option with the name of a key overrides that key; `fl-dp keys --client` lists the defaults.
     """
@@ -114,8 +112,8 @@ def join(
         return 0  # `status` follows
     given = {
         "client": name,
-        "task": found_from_here(task),
-        "model": found_from_here(model),
+        "task": task_from_here(task),
+        "model": task_from_here(model),
         "loss": loss,
         "data": data,
         "epsilon": epsilon,
@@ -127,19 +125,34 @@ def join(
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
         **part_of(partition),
     }
-    own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
+    keys = None
+    if kit is not None:
+        check_whose_kit(kit, server=False)
+        keys = SiteKit.load(kit)
+    own = own_settings(config, given, settings or (), ledger, site=None if keys is None else keys.name)
     check_files(own, [own.client])
     if evaluate is not None:
         from fl_dp.launch.site_models import evaluate_file  # late: PyTorch, for a second
 
         say(evaluate_file(own, evaluate))
         return 0
-    return _run(own, kit, server, once=once)
+    return _run(own, keys, server, once=once)
 
 
-def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool) -> int:
-    """Check everything that needs no server, print who joins with which limits, and join."""
-    keys, address = _keys(kit, server, own.client)
+def _run(own: ClientConfig, kit: SiteKit | None, server: str | None, *, once: bool) -> int:
+    """Check everything that needs no server, print who joins with which limits, and join.
+
+    kit: None to join this machine's own federation.
+    """
+    if kit is None:
+        host, port = split_address(server or DEFAULT_ADDRESS, "--server")
+        folder = loopback_keys(host, port)
+        loopback_server(folder, port)  # whichever starts first, server or client, makes the keys
+        keys, address = loopback_site(folder, own.client), server or DEFAULT_ADDRESS
+    else:
+        keys, address = kit, server or ""  # empty: the addresses in the roster at the time of joining
+        if server is not None:
+            split_address(server, "--server")
     check_holds_budgets(own.accountant)
     from fl_dp.launch import site  # late: as above
 
@@ -152,48 +165,22 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
         say(marked(words, private=False))
     if kit is None:
         say("without --kit: joins only this user's server on this machine; a federation's site gives --kit")
-    # one site name may be in several federations; no name contains @
+    # one site name may be in several federations; a name never contains @
     called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
-    folder, journal = state_folder() / "clients" / called, site.JournalWatch(own, say)
+    journal, told = site.JournalWatch(own, say), set[str]()
+    repeated = [journal.look]
+    if own.approve:
+        repeated.append(lambda: ask_on_console(approvals_folder(own.ledger), told))
     return site.run_client(
         own,
         keys,
         address,
-        [journal.look, *_questions(own)],
+        repeated,
         say,
-        folder=folder,
+        folder=state_folder() / "clients" / called,
         once=once,
         at_the_end=journal.at_the_end,
     )
-
-
-def _site_of(kit: Path) -> str:
-    """The name that the kit's roster gives this site."""
-    check_whose_kit(kit, server=False)
-    return SiteKit.load(kit).name
-
-
-def _keys(kit: Path | None, server: str | None, name: str) -> tuple[SiteKit, str]:
-    """The named kit, or that of this machine's own federation; and the server's address.
-
-    An empty address means those in the kit's roster at the time of joining.
-    """
-    if kit is not None:
-        if server is not None:
-            split_address(server, "--server")
-        return SiteKit.load(kit), server or ""
-    address = server or DEFAULT_ADDRESS
-    host, port = split_address(address, "--server")
-    keys = loopback_keys(host, port)
-    loopback_server(keys, port)  # server or client, whichever is first, makes them
-    return loopback_site(keys, name), address
-
-
-def _questions(settings: ClientConfig) -> Iterator[Callable[[], None]]:
-    """What asks here, repeatedly, for the operator's approval."""
-    if settings.approve:
-        folder, told = approvals_folder(settings.ledger), set[str]()
-        yield lambda: ask_on_console(folder, told)
 
 
 client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)

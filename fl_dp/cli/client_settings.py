@@ -26,16 +26,16 @@ def own_settings(
     ledger: Path | None,
     site: str | None = None,
 ) -> ClientConfig:
-    """Combine file, options and `key=value` texts; ConfigError for a key that is in both of the last two.
+    """Combine file, options and `key=value` texts; ConfigError for a key in both options and texts.
 
-    options: None if not given. site: the name that a kit gives this client; another is refused. The default
-    ledger is the same for every name.
+    options: None for each that was not given. site: the name in the client's kit; another is refused. The
+    default ledger does not depend on the name.
     """
     base, given = {} if file is None else _read(file), _together(options, texts)
     if "data" in given and base.get("data-name") and "data-name" not in given:
         raise ConfigError(
             f"--data {given['data']}: data-name = {base['data-name']!r} in {file} is the name of other "
-            "data; name these data with --set data-name=NAME, or by the same name if the file was only "
+            "data; give these data a name with --set data-name=NAME, or the same name if their file was only "
             "moved."
         )
     client = given.get("client") or base.get("client") or site or socket.gethostname()
@@ -65,7 +65,7 @@ def own_settings(
 
 
 def check_data_named(settings: ClientConfig) -> None:
-    """Raise ConfigError if the settings name no data, unless their task reads its own: ledgers last."""
+    """Raise ConfigError if neither settings nor task name the data: a lasting ledger records their name."""
     if settings.task:
         from fl_dp.tasks.load import reads_own_data  # late: PyTorch, for a second
 
@@ -79,27 +79,22 @@ def check_data_named(settings: ClientConfig) -> None:
 
 
 def _check_ledger(ledger: Any) -> None:
-    """Raise ConfigError for what looks like a folder, as --ledger takes one: it would become a file."""
+    """Raise ConfigError for a folder, which --ledger takes but the key does not: it would become a file."""
     if isinstance(ledger, str) and ledger and Path(ledger).suffix != ".sqlite":
         raise ConfigError(
             f"ledger = {ledger!r}: expected a file whose name ends in .sqlite; name "
             f"{Path(ledger) / LEDGER}. If there is already a ledger under the other name, move it there "
-            "first: what it holds must count."
+            "first: its payments must count."
         )
 
 
 def _is_of_a_run(file: Path | None, ledger: Any) -> bool:
-    """Whether these are the settings of a `run.sh` client that is restarted before its run is over."""
+    """Whether the file is that of a `run.sh` client which is restarted before its run is over."""
     run = RunFolder(file.absolute().parent.parent if file else Path())
     if file is None or not run.launch.exists() or run.summary.exists():
         return False
     launch = Launch.read(run)
     return launch.one_run_ledger and str(ledger_file(launch.ledgers)) == ledger
-
-
-def found_from_here(task: str | None) -> str | None:
-    """The task or model that an option names; a file is looked for from the working directory."""
-    return task if task is None else task_beside(task, Path.cwd())
 
 
 def part_of(partition: str | None) -> dict[str, int]:
@@ -124,7 +119,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """The given options and `key=value` texts; a key in both is an error that names it."""
+    """The given options and `key=value` texts; a key in both is refused by name."""
     given = {key: value for key, value in options.items() if value is not None}
     others = read_settings(texts, ClientConfig)
     for key in given.keys() & others.keys():

@@ -1,4 +1,4 @@
-"""Shared by all commands: how they run, how they and their errors end, what their help looks like."""
+"""Shared by all commands: how they run and end, how errors are printed, what their help looks like."""
 
 import signal
 import sys
@@ -19,22 +19,20 @@ from fl_dp.errors import ConfigError, DataError, ExitCode, FlDpError, ModelError
 
 CONFIGS = Path(__file__).parents[1] / "configs"  # included in a wheel
 DEFAULT_CONFIG = CONFIGS / "digits.toml"
-DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
+DEFAULT_ADDRESS = "127.0.0.1:9092"  # where server.py serves and client.py joins
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-# Errors about what the user has named, found before anything starts. What is found later ends in words of the
-# process that found it: a LaunchError or a client's refusal.
-_OF_THE_USER = (DataError, ModelError, TaskError)
+# Mistakes in what the user has named, found before anything starts. Later errors are reported by the process
+# that meets them, as a LaunchError or as a client's refusal.
+_OF_THE_USER = (ConfigError, DataError, ModelError, TaskError, click.UsageError)
 
 
 def shipped(config: Path | None) -> Path | None:
-    """`config`; if `configs/NAME.toml` does not exist, as without a checkout, the one included in fl_dp."""
-    if config is None:
-        return None
+    """`config`, or the one included in fl_dp if `configs/NAME.toml` does not exist, as without a checkout."""
+    if config is None or config.parent != Path("configs") or config.exists():
+        return config
     brought = CONFIGS / config.name
-    return (
-        brought if config.parent == Path("configs") and not config.exists() and brought.exists() else config
-    )
+    return brought if brought.exists() else config
 
 
 ConfigOption = Annotated[
@@ -49,17 +47,25 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key (fl-dp keys); repeatable."),
 ]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Seed of the split and of the first weights, never of noise or sampling [default: the config's]."
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TrackOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
         help="Trackers that also get the numbers of each round, separated by commas: "
         f"{', '.join(TRACKERS.built_in())}.",
-        show_default=False,
     ),
 ]
 
-# Options' help words defaults by hand: typer shows them behind a backslash when its rich mark-up is off.
 APP_OPTIONS: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
@@ -73,10 +79,10 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
     try:
         with stop_on_signals():
             result = typer.main.get_command(command).main(list(arguments), prog, standalone_mode=False)
-    except (ConfigError, click.UsageError) as error:
-        return _fail(_usage(error) if isinstance(error, click.UsageError) else str(error), ExitCode.USAGE)
-    except FlDpError as error:
-        return _fail(str(error), ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
+    except (FlDpError, click.UsageError) as error:
+        text = _usage(error) if isinstance(error, click.UsageError) else str(error)
+        print(f"error: {text}", file=sys.stderr, flush=True)
+        return int(ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
     if result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode):  # typer's, for KeyboardInterrupt
         print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
     return int(result or 0)
@@ -93,13 +99,8 @@ def _usage(error: click.UsageError) -> str:
     return f"{words} See {error.ctx.command_path} --help."
 
 
-def _fail(text: str, code: ExitCode) -> int:
-    print(f"error: {text}", file=sys.stderr, flush=True)
-    return int(code)
-
-
 def loopback_keys(host: str, port: int) -> Path:
-    """The key folder of a server on this machine; ConfigError for one elsewhere, which needs a kit."""
+    """The key folder of a server on this machine; ConfigError for another machine, which needs a kit."""
     if host not in _LOOPBACK:
         raise ConfigError(
             f"{host}:{port}: a server on another machine needs a kit, --kit FOLDER; docs/deployment.md "
@@ -114,13 +115,8 @@ def refuse_before(context: typer.Context) -> None:
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             raise ConfigError(
-                f"{parameter.opts[0]}: has no effect before {command}; put options of {command} after it."
+                f"{parameter.opts[0]}: has no effect before {command}; write options of {command} after it."
             )
-
-
-def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[str]:
-    """`settings`, KEY=VALUE each, extended by the option --track, which sets the key of that name."""
-    return (*(settings or ()), *(() if track is None else (f"track={track}",)))
 
 
 def write_new(path: Path, text: str) -> None:
@@ -137,6 +133,13 @@ def write_new(path: Path, text: str) -> None:
 def say(text: str) -> None:
     """Print a line on the console, unbuffered."""
     print(text, flush=True)
+
+
+def asked_yes(question: str) -> bool:
+    """Ask on the console until the answer is yes or no."""
+    while (word := input(f"{question} [y/n] ").strip().lower()) not in ("y", "yes", "n", "no"):
+        pass
+    return word.startswith("y")
 
 
 class PlainCommand(TyperCommand):

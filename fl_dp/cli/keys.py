@@ -17,8 +17,7 @@ from fl_dp.reporting.table import print_table
 @command()
 def keys(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY ...]", help="Keys to explain in full.", show_default=False),
+        list[str] | None, typer.Argument(metavar="[KEY ...]", help="Keys to explain in full.")
     ] = None,
     client: Annotated[
         bool, typer.Option("--client", help="Keys of a client's own settings, not of a run config.")

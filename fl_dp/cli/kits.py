@@ -6,29 +6,21 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import command, say
+from fl_dp.cli.common import asked_yes, command, say
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint, is_public_key
 from fl_dp.kits.kit import SERVER_KEY, SITE_KEY, SiteKit, accept, believed, new_site_kit
 from fl_dp.kits.provision import Wishes, provision
 from fl_dp.kits.roster import Roster, read_join_request
 
-KitOption = Annotated[Path, typer.Option("--kit", help="Folder of the kit.", show_default=False)]
+KitOption = Annotated[Path, typer.Option("--kit", help="Folder of the kit.")]
 
 
 @command()
 def provision_federation(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Description of the federation, a TOML file.", show_default=False
-        ),
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Description of the federation, a TOML file.")],
     out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of the federation; use the same folder for its next roster.", show_default=False
-        ),
+        Path, typer.Option(help="Folder of the federation; use the same folder for its next roster.")
     ],
     new_server_key: Annotated[
         bool,
@@ -39,7 +31,7 @@ def provision_federation(
 ) -> None:
     """Make a federation's keys and roster, on an offline machine.
 
-    For whoever administers the federation; run it again to make the next roster."""
+    For the federation's administrator; run it again to make the next roster."""
     roster = provision(Wishes.read(file), out, new_server_key=new_server_key)
     _say_roster(roster)
     for site in roster.sites:
@@ -55,7 +47,7 @@ def provision_federation(
 
 @command()
 def join_request(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name.")],
     kit: KitOption,
 ) -> None:
     """Make a site's key and its request to join a federation.
@@ -72,10 +64,7 @@ def join_request(
 @command()
 def accept_roster(
     roster: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ROSTER", help="File roster.json, from whoever provisions.", show_default=False
-        ),
+        Path, typer.Argument(metavar="ROSTER", help="File roster.json, from whoever provisions.")
     ],
     kit: KitOption,
     authority: Annotated[
@@ -83,7 +72,6 @@ def accept_roster(
         typer.Option(
             metavar="KEY",
             help="Fingerprint of the authority, for the first roster [default: ask].",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -101,7 +89,7 @@ def accept_roster(
 
 
 def _key(text: str | None) -> str | None:
-    """A key, with or without the spaces that it is shown with; ConfigError if it is none."""
+    """The key in the text, without the spaces of a fingerprint; ConfigError if it is not a key."""
     key = None if text is None else "".join(text.split()).lower()
     if key is not None and not is_public_key(key):
         raise ConfigError(
@@ -117,14 +105,9 @@ def _agreed(path: Path) -> str:
     say(f"  {fingerprint(found.authority)}")
     if not sys.stdin.isatty():
         raise ConfigError("nobody can answer here; name the authority that you trust: --authority KEY.")
-    while (word := input("did whoever provisions tell you this? [y/n] ").strip().lower()) not in _WORDS:
-        pass
-    if not word.startswith("y"):
+    if not asked_yes("did whoever provisions tell you this?"):
         raise ConfigError(f"{path}: not accepted.")
     return found.authority
-
-
-_WORDS = ("y", "yes", "n", "no")
 
 
 def _say_roster(roster: Roster) -> None:
@@ -142,8 +125,7 @@ def check_whose_kit(folder: Path, *, server: bool) -> None:
     if server:
         raise ConfigError(
             f"--kit {folder}: this is the kit of a site; to join, use fl-dp client --kit {folder}. The "
-            "server's kit is the folder "
-            '"server" that fl-dp provision made.'
+            'server\'s kit is the folder "server" that fl-dp provision made.'
         )
     raise ConfigError(
         f"--kit {folder}: this is the kit of the server; to serve, use fl-dp server --kit {folder}. A site "

@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
+from fl_dp.accounting.ledger.files import LEDGER, lasting_ledger
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import APP_OPTIONS, PlainCommand
+from fl_dp.cli.common import APP_OPTIONS, JsonOption, PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.ledger_place import named_ledger
@@ -22,13 +23,13 @@ from fl_dp.reporting.ledger_report import (
     print_rounds,
     print_spent,
 )
-from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.report_json import dumps
 from fl_dp.reporting.wording import counted
 
 ledger_app = typer.Typer(**APP_OPTIONS)
 
 _WHERE = "A ledger's file or folder, or a run's folder"
-LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.", show_default=False)]
+LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.")]
 
 
 @ledger_app.callback(invoke_without_command=True)
@@ -40,25 +41,30 @@ def about(context: typer.Context) -> None:
 
 @ledger_app.command(cls=PlainCommand)
 def show(
-    path: LedgerPath,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PATH]", help=f"{_WHERE} [default: ~/.local/state/fl-dp/ledger]."),
+    ] = None,
     rounds: Annotated[bool, typer.Option("--rounds", help="Also list every round.")] = False,
     delta: Annotated[
         float | None, typer.Option(help="Compute epsilon at this delta [default: the budget's].")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print every data set in PATH and the epsilon that it has spent.
+    """Print every data set of a ledger and the epsilon that it has spent.
 
-    "by" names the accountant that computed the epsilon. "total" also counts retired accounts of the same
-    data, because retiring an account does not undo what it has spent.
+    Without PATH this is the ledger of this machine's clients. "by" names the accountant that computed the
+    epsilon. "total" also counts retired accounts of the same data: retiring does not undo what was spent.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
-    path = named_ledger(path)
-    reports = _reports(path, delta)
+    file = named_ledger(path or lasting_ledger() / LEDGER)
+    reports = _reports(file, delta)
     if as_json:
-        _print_json({"ledger": str(path), "accounts": [report.to_dict() for report in reports]})
+        typer.echo(dumps({"ledger": str(file), "accounts": [one.to_dict() for one in reports]}, indent=2))
         return
+    if not reports:
+        typer.echo(f"{file}: no data set is registered yet")
     print_accounts(reports)
     print_spent(reports)
     if rounds:
@@ -67,9 +73,7 @@ def show(
 
 @ledger_app.command(cls=PlainCommand)
 def verify(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help=f"{_WHERE}, or an export's file.", show_default=False)
-    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}, or an export's file.")],
     continues: Annotated[
         Path | None,
         typer.Option(metavar="EXPORT", help="Also check that PATH continues this export."),
@@ -79,7 +83,7 @@ def verify(
 
     Exit code: 0 no entry was edited or removed; 1 one was, and the error names it.
 
-    This cannot show that the file is an older copy or was rewritten as a whole; --continues can.
+    Only --continues can show that the file is an older copy, or was rewritten as a whole.
     """
     path = named_ledger(path)
     rows = _rows(path)
@@ -92,9 +96,7 @@ def verify(
 @ledger_app.command(cls=PlainCommand)
 def export(
     path: LedgerPath,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write [default: the console].", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write [default: the console].")] = None,
 ) -> None:
     """Export all entries of a ledger as JSON, to keep elsewhere.
 
@@ -119,23 +121,24 @@ def retire(
         typer.Argument(
             metavar="DATASET",
             help="Name of the data set, as fl-dp ledger show prints it; in quotes if it has spaces.",
-            show_default=False,
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """End a data set's account; the next use starts from zero.
 
-    This does not undo any privacy loss, and the old entries stay. Servers learn that an account was retired.
+    This undoes no privacy loss, and the old entries stay. Servers learn that an account was retired.
     """
     path = named_ledger(path)
     report = _in_use(path, dataset)
+    count = report.retirements
+    before = f"it was retired {times(count)} before" if count else "it was never retired before"
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, {assuming(report.arithmetic)}; with the accounts before "
-        f"it {rounded_up(report.total.epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
-        "is spent from now on is added to it, but reports of later runs count only from here. The old "
-        "entries stay."
+        f"it {rounded_up(report.total.epsilon)}; {before}.\nRetiring does not undo this. What is "
+        "spent from now on adds to it, although reports of later runs count only from here. The old entries "
+        "stay."
     )
     if not (yes or _typed(dataset)):
         raise ConfigError(f"{dataset} was not retired; to retire it, type its name or give --yes.")
@@ -159,11 +162,6 @@ def _in_use(path: Path, dataset: str) -> AccountReport:
     raise LedgerError(f"{path}: no data set in use is called {dataset}; in use: {names}.")
 
 
-def _before(report: AccountReport) -> str:
-    count = report.retirements
-    return f"it was retired {times(count)} before" if count else "it was never retired before"
-
-
 def _typed(dataset: str) -> bool:
     try:
         return input("Type the data set's name to retire it: ") == dataset
@@ -173,7 +171,7 @@ def _typed(dataset: str) -> bool:
 
 
 def _rows(path: Path) -> list[Row]:
-    """The verified entries of a ledger, or of an export, which begins with a brace."""
+    """The verified entries of a ledger, or of an export, whose file begins with a brace."""
     try:
         with path.open("rb") as file:
             is_export = file.read(1) == b"{"
@@ -183,7 +181,3 @@ def _rows(path: Path) -> list[Row]:
         return read_export(path)
     with Ledger.open_existing(path) as ledger:
         return ledger.rows()
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(strict_json(content), allow_nan=False, indent=2))

@@ -1,4 +1,4 @@
-"""`fl-dp` and its commands, of which only the one that is called is imported."""
+"""`fl-dp` and its commands. Only the command that is called is imported."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -96,11 +96,11 @@ class BySection(TyperGroup):
         self.commands = Commands()  # type: ignore[assignment]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """As click, except that a KeyError of the import is raised: it does not mean that there is none."""
+        """As click, except that a KeyError of the import is raised: it does not mean "no such command"."""
         return self.commands[name] if name in list(self.commands) else None
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
-        """As click, which suggests commands that are spelled alike; also those of other names."""
+        """As click, which suggests commands of a similar spelling; also those that are called otherwise."""
         if meant := COMMANDS.get(args[0]):
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?")
         return super().resolve_command(context, args)
@@ -126,7 +126,7 @@ def about(
 ) -> None:
     """Federated training with record-level differential privacy.
 
-    Pages that are named, such as docs/running.md, are in a clone and in the source distribution.
+    Pages such as docs/running.md are in a clone and in the source distribution.
     """
     if show_version:
         say(f"fl-dp {version('fl-dp')}")

@@ -16,10 +16,7 @@ _TEXT = ".txt"  # suffix of files that become Python but must not be part of fl_
 
 @command()
 def new(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="DIR|FILE.toml", help="New or empty folder, or new file.", show_default=False),
-    ],
+    path: Annotated[Path, typer.Argument(metavar="DIR|FILE.toml", help="New or empty folder, or new file.")],
     client: Annotated[
         bool, typer.Option("--client", help="Write a client's own settings, not a run config.")
     ] = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
-from fl_dp.cli.common import SetOption, command, say, shipped, write_new
+from fl_dp.cli.common import SeedOption, SetOption, command, say, shipped, write_new
 from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.launch.defaults import check_open
@@ -16,11 +16,7 @@ from fl_dp.launch.defaults import check_open
 def plan(
     config: Annotated[
         Path | None,
-        typer.Option(
-            help="Run config to start from [default: the keys' defaults].",
-            show_default=False,
-            callback=shipped,
-        ),
+        typer.Option(help="Run config to start from [default: the keys' defaults].", callback=shipped),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Data set, a name or KIND:PATH [default: the config's].")
@@ -31,25 +27,21 @@ def plan(
     ] = None,
     clients: Annotated[int | None, typer.Option(help="Number of clients [default: the config's].")] = None,
     fit_clients: Annotated[
-        int | None,
-        typer.Option(help="Number of clients that train in a round [default: all].", show_default=False),
+        int | None, typer.Option(help="Number of clients that train in a round [default: all].")
     ] = None,
     passes: Annotated[
         int | None,
         typer.Option(
             help="Largest number of passes over each client's records [default: by the rule].",
-            show_default=False,
         ),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Largest number of rounds [default: by the rule].", show_default=False)
+        int | None, typer.Option(help="Largest number of rounds [default: by the rule].")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="New file for the run config; an existing one is not overwritten.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the split and of the first weights [default: the config's].")
-    ] = None,
+    seed: SeedOption = None,
     settings: SetOption = None,
 ) -> None:
     """Choose a run's settings by a fixed rule, and say why.
@@ -58,23 +50,23 @@ def plan(
     Plan a run of two clients:
       fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --out mine.toml
       fl-dp run --config mine.toml
-    Plan one with 10 of 100 clients in a round, from a config with data and model; by 5 passes at most:
+    Plan a run with 10 of 100 clients in a round and at most 5 passes, from a config with data and model:
       fl-dp plan --config run.toml --clients 100 --fit-clients 10 --passes 5
 
     The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It
-    uses only the number and shape of the records, none of their values. No run is started, and nothing is
-    spent. docs/planning.md has the rule and its sources.
+    uses the number and shape of the records, but no values. No run is started, and nothing is spent.
+    docs/planning.md has the rule and its sources.
     """
-    given: dict[str, Scalar | None] = {
+    options: dict[str, Scalar | None] = {
         "data": data,
         "model": model,
         "epsilon": epsilon,
         "clients": clients,
         "fit-clients": fit_clients,
+        "seed": seed,
     }
     check_open(text.partition("=")[0].strip() for text in settings or ())
-    options = {key: value for key, value in given.items() if value is not None}
-    request = read_request(config, settings=settings or (), seed=seed, options=options)
+    request = read_request(config, settings=settings or (), options=options)
     if out is not None and out.exists():
         raise ConfigError(f"--out {out}: already exists and is not overwritten; name a new file.")
     if out is not None and not out.parent.is_dir():

@@ -15,38 +15,28 @@ from fl_dp.reporting.run_folder import RunFolder
 
 @command()
 def report(
-    run: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.")],
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the page [default: DIR/report.html]."),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     purpose: Annotated[
-        str | None, typer.Option(help="Purpose of the run; kept in DIR/approval.toml.", show_default=False)
+        str | None, typer.Option(help="Purpose of the run; kept in DIR/approval.toml.")
     ] = None,
-    approver: Annotated[
-        str | None, typer.Option(help="Who approves the run; kept in the same file.", show_default=False)
-    ] = None,
+    approver: Annotated[str | None, typer.Option(help="Who approves the run; kept in the same file.")] = None,
     date: Annotated[
-        str | None,
-        typer.Option(
-            help="Date of the approval, such as 2025-05-02; kept in the same file.", show_default=False
-        ),
+        str | None, typer.Option(help="Date of the approval, such as 2025-05-02; kept in the same file.")
     ] = None,
     operator: Annotated[
-        str | None,
-        typer.Option(help="Who operates server and sites; kept in the same file.", show_default=False),
+        str | None, typer.Option(help="Who operates server and sites; kept in the same file.")
     ] = None,
-    recipients: Annotated[
-        str | None, typer.Option(help="Who gets the model; kept in the same file.", show_default=False)
-    ] = None,
+    recipients: Annotated[str | None, typer.Option(help="Who gets the model; kept in the same file.")] = None,
     retention: Annotated[
-        str | None,
-        typer.Option(help="How long the model is kept; kept in the same file.", show_default=False),
+        str | None, typer.Option(help="How long the model is kept; kept in the same file.")
     ] = None,
     legal_basis: Annotated[
-        str | None,
-        typer.Option(help="Legal basis of the processing; kept in the same file.", show_default=False),
+        str | None, typer.Option(help="Legal basis of the processing; kept in the same file.")
     ] = None,
 ) -> None:
     """Write the report of a run.

@@ -12,12 +12,13 @@ from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulati
 from fl_dp.cli.common import (
     DEFAULT_CONFIG,
     ConfigOption,
+    OutOption,
+    SeedOption,
     SetOption,
     TrackOption,
     command,
     run_command,
     say,
-    with_track,
 )
 from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
@@ -33,7 +34,7 @@ The server and all clients are started here and train with differential privacy.
 Arguments and the run-config keys that they set:
 {_ARGUMENT_ROWS}
 
-Arguments may be left out from the right; what is not given comes from the config file.
+Arguments may be left out from the right; the config file then decides.
 
 Exit code: 0 trained as asked; 2 bad arguments, nothing was started; 3 stopped early because the clients'
 budgets are spent; 1 any other failure.
@@ -41,7 +42,7 @@ budgets are spent; 1 any other failure.
 
 
 def refuse_beside(context: typer.Context, *names: str) -> None:
-    """Raise ConfigError if the command line holds anything but the options `names`."""
+    """Raise ConfigError if the command line holds more than the options `names`."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
@@ -53,12 +54,12 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
             )
 
 
-# Words such as -1 then reach our own checks, which name the argument, instead of being unknown options.
+# unknown options, such as -1, then reach our own checks, which name the argument
 @command(_RUN_HELP, ignore_unknown_options=True)
 def run(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS), show_default=False)
+        list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS))
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     simulate: Annotated[
@@ -67,27 +68,18 @@ def run(
     ray_address: Annotated[
         str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT, usually port 6379.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
-    ] = None,
+    out: OutOption = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
             help="Folder of the clients' ledger [default: below --out if clients are simulated or data "
             "public, else ~/.local/state/fl-dp/ledger].",
-            show_default=False,
         ),
     ] = None,
     one_run_ledger: Annotated[
         bool, typer.Option("--one-run-ledger", help="Use a ledger for this run alone, below --out.")
     ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of the split and of the first weights, never of noise or sampling [default: the "
-            "config's]."
-        ),
-    ] = None,
+    seed: SeedOption = None,
     settings: SetOption = None,
     track: TrackOption = None,
     resume: Annotated[
@@ -99,7 +91,7 @@ def run(
         refuse_beside(context, "resume", "ray_address")
         with reporting_progress(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
-    request = read_request(config, words or (), with_track(settings, track), seed)
+    request = read_request(config, words or (), settings or (), {"seed": seed, "track": track})
     kind = simulation_engine(simulate, ray_address)
     with reporting_progress(say) as tell, naming_places(request):
         return launcher.launch(

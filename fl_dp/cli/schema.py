@@ -13,22 +13,12 @@ from fl_dp.reporting.wording import counted
 
 @command()
 def schema(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Table to draft a schema for.", show_default=False)
-    ],
-    label: Annotated[str, typer.Option(help="Column to predict.", show_default=False)] = "",
-    group: Annotated[str, typer.Option(help="Column that says whose record it is.", show_default=False)] = "",
-    separator: Annotated[
-        str,
-        typer.Option(
-            help="Separator between the cells of a CSV file [default: a comma].", show_default=False
-        ),
-    ] = ",",
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to draft a schema for.")],
+    label: Annotated[str, typer.Option(help="Column to predict.")] = "",
+    group: Annotated[str, typer.Option(help="Column that says whose record it is.")] = "",
+    separator: Annotated[str, typer.Option(help="Separator between the cells of a CSV file.")] = ",",
     encoding: Annotated[
-        str,
-        typer.Option(
-            help=f"Encoding of a CSV file: {', '.join(ENCODINGS)} [default: utf-8].", show_default=False
-        ),
+        str, typer.Option(help=f"Encoding of a CSV file: {', '.join(ENCODINGS)}.")
     ] = ENCODINGS[0],
     no_header: Annotated[
         bool,
@@ -46,8 +36,8 @@ def schema(
 ) -> None:
     """Draft the schema of a table: CSV, Parquet and others.
 
-    The ending of FILE says which; any other ending is read as CSV. Ranges and categories stay blank: fill
-    them in from what is known without the records. A schema with blanks is refused.
+    The ending of FILE decides; any other ending is read as CSV. Ranges and categories stay blank: fill them
+    in from what is known without the records. A schema with blanks is refused.
     """
     if len(separator) != 1:
         raise ConfigError(f"--separator {separator!r}: expected one character.")

@@ -1,9 +1,10 @@
-"""`fl-dp server`, which server.py calls as well: a port for the sites of a federation, and one run on it.
+"""`fl-dp server`, which server.py also calls: serves one run to the sites of a federation.
 
-What brings PyTorch or Flower, for a second, is imported late: after the quick checks.
+Modules that import PyTorch or Flower, which takes a second, are imported after the quick checks.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +15,17 @@ from fl_dp.cli.common import (
     DEFAULT_ADDRESS,
     DEFAULT_CONFIG,
     ConfigOption,
+    OutOption,
     SetOption,
     TrackOption,
     command,
     loopback_keys,
     run_command,
     say,
-    with_track,
 )
 from fl_dp.cli.kits import check_whose_kit
 from fl_dp.cli.run import refuse_beside
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ExitCode
 from fl_dp.kits.kit import ServerKit
@@ -40,6 +42,7 @@ from fl_dp.reporting.tracking import check_trackers
 from fl_dp.reporting.wording import in_lines
 
 _ANYWHERE, _ANYWHERE_IPV6 = "0.0.0.0", "[::]"
+_Served = Callable[[RunConfig, RunFolder], ExitCode]  # serves the run in its folder until it ends
 
 
 def main() -> None:
@@ -60,9 +63,7 @@ def serve(
         ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
-    ] = None,
+    out: OutOption = None,
     settings: SetOption = None,
     track: TrackOption = None,
     resume: Annotated[
@@ -72,8 +73,8 @@ def serve(
 ) -> int:
     """Run one federation whose sites join with `fl-dp client`.
 
-    Only sites of the kit's roster can join, from this machine or others. Without a kit only clients of the
-    same user on this machine can.
+    With a kit, the sites of its roster can join from any machine. Without one, only clients of the same user
+    on this machine can join.
     """
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
@@ -81,17 +82,24 @@ def serve(
             check_served(RunFolder(resume.absolute()), kit)
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
+
+        def served(run: RunConfig, folder: RunFolder) -> ExitCode:
+            from fl_dp.launch import serving
+
+            kitted, resumed = kit is not None, resume is not None
+            return serving.serve(run, folder, server, host, port, tell, security=kitted, resumed=resumed)
+
         if resume is not None:
             refuse_beside(context, "resume", "kit", "address")
-            return _resume(resume, kit, server, host, port, tell)
-        request = read_request(config, settings=with_track(settings, track))
-        return _begin(request, out, kit, server, host, port, tell)
+            return _resume(RunFolder(resume.absolute()), tell, served)
+        request = read_request(config, settings=settings or (), options={"track": track})
+        return _begin(request, out, kit, (host, port), tell, served)
 
 
 def _place(server: ServerKit, kit: Path | None, address: str | None) -> tuple[str, int]:
-    """Where to serve: the given address, else this machine alone, or with a kit its port on all interfaces.
+    """Where to serve: the given address; else this machine alone, or with a kit its port on all interfaces.
 
-    All interfaces means IPv4 alone, unless the roster names an IPv6 address: then both.
+    All interfaces are those of IPv4, and of IPv6 too if the roster names such an address.
     """
     if kit is None:
         return split_address(address or DEFAULT_ADDRESS, "--address")
@@ -103,32 +111,31 @@ def _place(server: ServerKit, kit: Path | None, address: str | None) -> tuple[st
 def _begin(
     request: RunRequest,
     out: Path | None,
-    named: Path | None,
-    kit: ServerKit,
-    host: str,
-    port: int,
+    kit: Path | None,
+    place: tuple[str, int],
     tell: ProgressReporter,
+    served: _Served,
 ) -> ExitCode:
     with naming_places(request):
         check_first(request.config, clients=False)
         from fl_dp.federation.link.listener import check_port
-        from fl_dp.launch import preflight, serving
+        from fl_dp.launch import preflight
 
         checked = preflight.preflight(request.config, clients=False, doing=tell.doing)
-    check_port(host, port)
+    check_port(*place)
     folder = claim_folder(out)
     for note in (*request.notes, *checked.notes):
         tell.say(in_lines(note))
     with exclusive(folder.lock):
         run = write_config(checked.config, folder)
-        if named is not None:
-            write_kit(folder, named)
+        if kit is not None:
+            write_kit(folder, kit)
         tell.run(run, folder)
-        return serving.serve(run, folder, kit, host, port, tell, security=named is not None, resumed=False)
+        return served(run, folder)
 
 
 def _kit(kit: Path | None, address: str | None) -> ServerKit:
-    """The named kit, or that of this machine's own federation; ConfigError if neither will do."""
+    """The named kit, or that of this machine's own federation; ConfigError if it does not fit."""
     if kit is not None:
         check_whose_kit(kit, server=True)
         return ServerKit.load(kit)
@@ -136,20 +143,17 @@ def _kit(kit: Path | None, address: str | None) -> ServerKit:
     return loopback_server(loopback_keys(host, port), port)
 
 
-def _resume(
-    path: Path, named: Path | None, kit: ServerKit, host: str, port: int, tell: ProgressReporter
-) -> ExitCode:
-    """Resume the run in the folder `path` after its last completed round."""
-    folder = RunFolder(path.absolute())
+def _resume(folder: RunFolder, tell: ProgressReporter, served: _Served) -> ExitCode:
+    """Resume the run after its last completed round."""
     with exclusive(folder.lock):
         check_unfinished(folder)
         config, state = to_resume(folder)
         check_trackers(config.track_names)
-        from fl_dp.launch import preflight, serving
+        from fl_dp.launch import preflight
 
         preflight.check_server(config)
         forget_end(folder)
         over = state.rounds if state else 0
         tell.run(config, folder, over)
         tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
-        return serving.serve(config, folder, kit, host, port, tell, security=named is not None, resumed=True)
+        return served(config, folder)

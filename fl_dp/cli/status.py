@@ -1,6 +1,5 @@
 """`fl-dp client status`: what this site's data have spent, and what servers last asked of them."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,22 +9,22 @@ import typer
 
 from fl_dp.accounting.ledger.files import LEDGER, lasting_ledger
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import say
+from fl_dp.cli.common import JsonOption, say
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.journal import Line, in_words, journal_folder, read_journal
 from fl_dp.records import REFUSAL_STATUSES
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
-from fl_dp.reporting.reports import NOT_PRIVATE, strict_json
+from fl_dp.reporting.report_json import dumps
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted, folded
 
 
 def status(
     ledger: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].", show_default=False),
+        Path | None, typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show each data set's budget, last round and last refusal.
 
@@ -39,7 +38,7 @@ def status(
     lines = read_journal(journal_folder(str(path)))
     if as_json:
         rows = [_row(report, _of(report, lines)) for report in reports]
-        say(json.dumps(strict_json({"ledger": str(path), "data sets": rows}), allow_nan=False, indent=2))
+        say(dumps({"ledger": str(path), "data sets": rows}, indent=2))
         return
     say(f"ledger {path}")
     for report in reports:
@@ -50,7 +49,7 @@ def status(
 
 
 def _no_ledger(path: Path, given: Path | None) -> str:
-    """How to name the right one; a client's first lines say which it keeps."""
+    """The error if there is no ledger, with how to find the right one."""
     if given is not None:
         return (
             f"--ledger {given}: no ledger there, {path.name} is missing; name the folder that the client "

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import command, say
+from fl_dp.cli.common import JsonOption, command, say
 from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.kit import trusted_roster
@@ -20,7 +19,7 @@ from fl_dp.kits.roster import Roster
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
-from fl_dp.verify.verdict import agrees, in_words, to_json, unsigned, verdict
+from fl_dp.verify.verdict import agrees, in_words, to_json, unsigned, verdict, wrapped
 
 _DIGITS = 64  # of a SHA-256
 _EVERY = 10.0  # seconds between two progress lines in a pipe
@@ -28,7 +27,7 @@ _EVERY = 10.0  # seconds between two progress lines in a pipe
 
 @command()
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.")],
     kit: Annotated[
         Path | None,
         typer.Option(
@@ -56,17 +55,17 @@ def verify(
             metavar="HEX", help="Digest from a printed page, to see whether it belongs to these files."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Check a run from its files alone.
 
-    It says what agrees, what differs, and what was not given. Every epsilon is computed again from the
-    charges, by dp_accounting instead of fl_dp. Summary, charges, rounds and the model's digest are compared
-    with each other, and with the sites' statements. Nothing in DIR is executed, and nothing is written.
+    It says what agrees, what differs, and what was not given. dp_accounting, not fl_dp, recomputes every
+    epsilon from the charges. Summary, charges, rounds and the model's digest are compared with each other and
+    with the sites' statements. Nothing in DIR is executed, and nothing is written.
 
     Exit code: 0 everything that was given agrees; 1 something differs; 2 bad arguments, or no run.
 
-    Without a roster that you trust, nothing is authentic: whoever can write to DIR can recompute every
+    Without a roster that you trust, nothing is authentic: anyone who can write to DIR can recompute every
     digest.
     """
     run = RunFolder(folder.expanduser().absolute())
@@ -88,21 +87,18 @@ def verify(
     if roster is not None and evidence.roster is not None:
         say(
             f"the roster is signed by {fingerprint(evidence.roster.authority)}\n  compare this fingerprint "
-            "with that of the authority, which somebody you trust can tell you"
+            "with the authority's own, as somebody you trust tells it"
         )
         if evidence.roster.is_over():
             say(f"  it expired on {evidence.roster.expires}: it says who was in the federation until then")
     say("")
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    for line in in_words(results, width):
+    for line in (*in_words(results, width), "", *wrapped(verdict(results, evidence), width)):
         say(line)
-    last = verdict(results, evidence)
-    say("\n" + (textwrap.fill(last, width) if width else last))
     if listed := unsigned(results, evidence):
         say("\nSigned by no site, and the word of whoever wrote this folder:")
         for words in listed:
-            line = f"- {words}"
-            say(textwrap.fill(line, width, subsequent_indent="  ") if width else line)
+            say("\n".join(wrapped(words, width, "- ")))
     return ExitCode.TRAINED if agrees(results) else ExitCode.FAILED
 
 
@@ -115,7 +111,7 @@ def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
 
 
 def _digest(given: str | None) -> str:
-    """Without spaces, line breaks and the printed label; ConfigError if it is no digest."""
+    """The digest, without spaces, line breaks and the printed label; ConfigError if it is not one."""
     if given is None:
         return ""
     digest = "".join(given.split()).lower().removeprefix("sha-256")
@@ -125,7 +121,7 @@ def _digest(given: str | None) -> str:
 
 
 def _progress() -> Callable[[str], None]:
-    """Progress on standard error: a changing line on a terminal, an occasional line in a pipe."""
+    """Progress on standard error: one changing line on a terminal, a line now and then in a pipe."""
     said = time.monotonic()
 
     def on_terminal(words: str) -> None:

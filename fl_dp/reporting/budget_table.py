@@ -1,4 +1,4 @@
-"""The table of the clients' budgets at the end of a run, as the console shows it."""
+"""The table of the clients' budgets that the console shows at the end of a run."""
 
 import math
 import statistics
@@ -20,10 +20,10 @@ _MOST_NAME, _LONGEST = 24, 4096  # characters of a client's name in a line, and 
 
 
 def print_budgets(summary: Summary, console: Console | None = None) -> None:
-    """Print a table of the clients' budgets.
+    """Print a table of the clients' budgets, the largest epsilon first.
 
-    The largest epsilon comes first. Of many clients only both ends are shown, with the number left out. What
-    a site claims about its past has columns of its own.
+    If there are many clients, only both ends are shown, with the number left out. What a site claims about
+    other runs has columns of its own.
     """
     console = console or Console(file=sys.stdout)
     clients, private = summary.clients, summary.private
@@ -49,7 +49,7 @@ def print_budgets(summary: Summary, console: Console | None = None) -> None:
 
 
 def reason_lines(clients: Mapping[str, ClientReport]) -> list[str]:
-    """Why clients did not train in the last round, each reason once; of many reasons the first few."""
+    """Why clients did not train in the last round, each reason once; at most the first few reasons."""
     found: dict[tuple[str, str], list[str]] = {}
     for name in sorted(clients, key=natural):
         if clients[name].reason:
@@ -70,10 +70,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def spread_lines(summary: Summary) -> Iterator[str]:
-    """Largest, median and smallest of the epsilons that make up the federation's.
-
-    Then, for each way in which they were computed, the clients concerned.
-    """
+    """How the epsilons were computed, with the clients concerned, and the largest, median and smallest."""
     clients = summary.counted
     ways: dict[str, list[str]] = {}
     for name in sorted(clients, key=natural):
@@ -88,11 +85,11 @@ def spread_lines(summary: Summary) -> Iterator[str]:
         values = {"largest": max(spent), "median": statistics.median(spent), "smallest": min(spent)}
         words = ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
         budgets = {client.budget for client in clients.values()}
-        yield f"epsilon: {words}" + (f", of {rounded_up(*budgets)}" if len(budgets) == 1 else "")
+        yield f"epsilon: {words}" + (f", of {rounded_up(max(budgets))}" if len(budgets) == 1 else "")
 
 
 def retirement_lines(clients: Mapping[str, ClientReport]) -> list[str]:
-    """A line for each client whose ledger has retired accounts; of many clients the first few."""
+    """A line for each client whose ledger has retired accounts; at most the first few clients."""
     lines = [
         f"client {name}: its ledger was retired {times(clients[name].retired)}; it shows only what came after"
         for name in sorted(clients, key=natural)
@@ -102,10 +99,10 @@ def retirement_lines(clients: Mapping[str, ClientReport]) -> list[str]:
 
 
 def budget_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and rows of the table, the largest epsilon first; a row of one cell counts what is left out.
+    """Heads and rows of the table, the largest epsilon first. A row of one cell counts the clients left out.
 
-    If a client's data were in secure sums, "alone" is what holds if their assumption fails. If a client's
-    ledger shows more than this run, there are columns for what its site claims.
+    If data were in secure sums, "alone" is the epsilon if their assumption fails. If a ledger shows more than
+    this run, there are columns for what its site claims.
     """
     clients = summary.clients
     in_sums = any(client.epsilon_alone is not None for client in clients.values())

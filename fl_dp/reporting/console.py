@@ -1,5 +1,6 @@
-"""What the console shows of a round: one line, with epsilons in readable form."""
+"""The console's line for a round, and epsilons in readable form."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
@@ -22,13 +23,13 @@ _MOST_NAME, _MOST_REASON = 24, 4096  # characters of a metric's name, and of a r
 
 
 class RoundLines:
-    """The line of each round; before the first, once, what its epsilon means."""
+    """The line of each round. The first one is preceded by what its epsilon means."""
 
     def __init__(self) -> None:
         self._said = ""
 
     def of(self, report: RoundReport, rounds: int) -> str:
-        """As `round_line`, with the meaning of its epsilon unless that was already said."""
+        """As `round_line`, preceded by what epsilon means unless that was already said."""
         meaning = epsilon_means(report.federation, report.delta) if report.private else ""
         lines = [] if meaning == self._said else folded(meaning)
         self._said = meaning
@@ -36,7 +37,7 @@ class RoundLines:
 
 
 def epsilon_means(together: FederationBudget, delta: float) -> str:
-    """Whom the epsilon protects, what it counts, its delta and accountant."""
+    """Whom the epsilon protects and what it counts, with its delta and accountant."""
     if not together.accountants:
         return "eps: nothing was spent, because no client has trained"
     alone = "" if together.epsilon_alone is None else "; alone: if the assumption behind secure sums fails"
@@ -47,7 +48,7 @@ def epsilon_means(together: FederationBudget, delta: float) -> str:
 
 
 def round_line(report: RoundReport, rounds: int) -> str:
-    """The line of one round; what does not fit goes on further lines. rounds: planned."""
+    """The line of one round; parts that do not fit are on further lines. rounds: planned."""
     spent = f"{NOT_PRIVATE} (no epsilon holds)"
     if report.private:
         spent = privacy_words(report.epsilon, report.federation.epsilon_alone, _allowed(report))
@@ -64,8 +65,9 @@ def round_line(report: RoundReport, rounds: int) -> str:
 
 
 def _counts(report: RoundReport) -> str:
-    """How many clients trained, and the count of every other status that occurred; of idle clients only those
-    that could not be asked.
+    """How many clients trained, and the count of each other status that occurred.
+
+    Of the idle clients only those that could not be asked are counted.
     """
     clients = report.clients.values()
     states = Counter(client.status for client in clients)
@@ -82,7 +84,7 @@ def _counts(report: RoundReport) -> str:
 def _evaluated(
     metrics: Mapping[str, float | None], accuracy: float | None, loss: float | None
 ) -> tuple[str, ...]:
-    """The first of the task's metrics, or accuracy if there is none, and the loss; empty without a test."""
+    """The task's first metric, or else the accuracy, and the loss; empty if nothing was tested."""
     if loss is None and accuracy is None and not metrics:
         return ()
     name, value = next(iter(metrics.items()), ("accuracy", accuracy))
@@ -90,16 +92,14 @@ def _evaluated(
 
 
 def constant_words(summary: Summary) -> str:
-    """What the best constant prediction reaches in the metric that stands beside it; empty if not known."""
+    """Loss and first metric of the best constant prediction; empty if not known."""
     known = summary.constant
     first = {name: known[name] for name in summary.metrics if name in known}
     return ", ".join(_evaluated(first, None, known.get("loss")))
 
 
 def _at_the_sites(report: RoundReport) -> tuple[str, ...]:
-    """The first metric from the sites' own test records, with its interval, and what they have cost; empty
-    if they were not due.
-    """
+    """The first metric on the sites' own test records, its interval and its cost; empty if none was due."""
     measured = report.site_metrics
     if measured is None:
         return ()
@@ -120,10 +120,7 @@ def privacy_words(epsilon: float, alone: float | None, budget: float) -> str:
 
 
 def _allowed(report: RoundReport) -> float:
-    """The budget to compare the report's epsilon with: that of the client whose epsilon it is.
-
-    Among equal epsilons, the one with the smallest budget.
-    """
+    """The budget of the client whose epsilon the report shows; the smallest budget among equal epsilons."""
     clients = report.counted.values() or report.clients.values()
     return min(clients, key=lambda client: (-client.cost.epsilon, client.budget)).budget
 
@@ -133,27 +130,24 @@ def marked(text: str, *, private: bool) -> str:
     return text if private else f"{NOT_PRIVATE}: {text}"
 
 
-def rounded_up(epsilon: float | None) -> str:
-    """Rounded up: the printed value is never below the computed one. None: not finite.
+def rounded_up(epsilon: float | None, decimals: int = 2) -> str:
+    """An epsilon rounded up: the printed value is never below the computed one. None: infinite.
 
-    Two decimals, and below 0.1 two digits: 1.84, 0.013, 0.0010, 2.5e-7.
+    With so many decimals, and two digits at least: 1.84, 0.013, 0.0010, 2.5e-7.
     """
-    if epsilon is None or epsilon == float("inf"):
-        return "inf"
+    if epsilon is None or not math.isfinite(epsilon):
+        return "inf" if epsilon is None else str(float(epsilon))
     # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
     exact = Decimal(repr(float(epsilon)))
-    last = -2 if not exact else min(-2, exact.adjusted() - 1)  # the power of ten of the last digit
+    last = -decimals if not exact else min(-decimals, exact.adjusted() - 1)  # power of ten of the last digit
     if exact.adjusted() > _MOST_POWER:  # from a damaged file: it would have hundreds of digits
         last = exact.adjusted() - 1
     text = exact.quantize(Decimal(1).scaleb(last), ROUND_CEILING)
-    return str(text) if _LEAST_POWER <= last < 0 else f"{text:.1e}"
+    return str(text) if min(_LEAST_POWER, -decimals) <= last < 0 else f"{text:.1e}"
 
 
 def alone_words(epsilon: float | None) -> str:
-    """An epsilon that holds if the assumption behind secure sums fails; "none" if it is of no use.
-
-    None: not finite, as in JSON.
-    """
+    """The epsilon if the assumption behind secure sums fails; "none" if it is of no use. None: infinite."""
     return "none" if epsilon is None or epsilon > BEYOND_USE else rounded_up(epsilon)
 
 
@@ -163,8 +157,4 @@ def times(count: int) -> str:
 
 def _short(value: float | None, form: str) -> str:
     """In this format, if it has at most five digits before the point."""
-    return _number(value, form if value is None or abs(value) < 1e5 else ".3g")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "n/a" if value is None else format(value, form)
+    return "n/a" if value is None else format(value, form if abs(value) < 1e5 else ".3g")

@@ -1,4 +1,4 @@
-"""What a ledger holds, as `fl-dp ledger show` reports it: one report for each account, and its tables."""
+"""What a ledger holds, as `fl-dp ledger show` prints it: a report for each account, and tables."""
 
 import math
 import shutil
@@ -23,52 +23,25 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded
 
-_ACCOUNT = (
-    "data set",
-    "unit",
-    "state",
-    "rounds",
-    "uncommitted",
-    "steps",
-    "epsilon",
-    "of",
-    "delta",
-    "by",
-    "arithmetic",
-    "total",
-    "last round, UTC",
-)
-_ALONE = ("alone", "of (alone)", "total (alone)")
 _WHICH = (
-    "epsilon and total hold against everybody who sees no more than sums of clients; alone and total "
-    "(alone) hold if that fails, when only each client's own share of the noise protects it. none: no "
+    "epsilon and total hold against everybody who sees no more than sums of clients. If somebody sees more, "
+    "alone and total (alone) hold: only each client's own share of the noise protects it then. none: no "
     "useful epsilon holds."
-)
-_ROUND = (
-    "entry",
-    "time, UTC",
-    "data set",
-    "run",
-    "round",
-    "sample rate",
-    "noise multiplier",
-    "steps",
-    "state",
 )
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountReport(Cost):
-    """One data set from its registration to its retirement, or until now, and what this account has spent.
+    """What one account has spent: one data set from registration to retirement, or until now.
 
-    unit: what public_size counts, and whom epsilon protects: "record" or "person".
+    unit: what public_size counts and epsilon protects, "record" or "person".
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False if unprotected steps were taken; epsilon is then infinite.
-    delta, accountant: of the epsilons: those of the last budget, if its accountant may hold one. arithmetic:
-    the weakest of all its rounds and of those before it. budget: the upper limit of epsilon, budget_alone: of
-    epsilon_alone; None if no round noted one.
+    delta, accountant: of the epsilons; those of the last budget, if its accountant may hold budgets.
+    arithmetic: the weakest of all rounds of this account and of those before it. budget: limit of epsilon.
+    budget_alone: limit of epsilon_alone. Each is None if no round noted it.
     total: of this account and all earlier ones of these data; infinite if their units differ.
     """
 
@@ -152,7 +125,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
 
 
 def _accountant(budget: NotedBudget | None) -> str:
-    """The budget's accountant; the default one if this fl_dp does not rely on it."""
+    """The budget's accountant; the default one if this fl_dp lets it hold no budgets."""
     if budget is None:
         return DEFAULT_ACCOUNTANT
     try:
@@ -164,86 +137,82 @@ def _accountant(budget: NotedBudget | None) -> str:
 
 def print_accounts(reports: Sequence[AccountReport]) -> None:
     """One line for each account; epsilons are rounded up. If data were in secure sums, both epsilons."""
-    columns: tuple[str, ...] = _ACCOUNT
-    rows = [_account(report) for report in reports]
     sums = any(report.total.epsilon_alone is not None for report in reports)
-    if sums:
-        columns = (*columns[:-1], *_ALONE, columns[-1])
-        rows = [(*row[:-1], *_alone(report), row[-1]) for row, report in zip(rows, reports, strict=True)]
-    print_table("Data sets", columns, rows, left=_WORDS)
+    _print("Data sets", [_account(report, sums) for report in reports])
     if sums:
         print("\n".join(folded(_WHICH, shutil.get_terminal_size().columns)))
 
 
-def _alone(report: AccountReport) -> tuple[str, str, str]:
-    """Without secure sums both epsilons are the same."""
-    return (
-        alone_words(report.if_sums_fail),
-        "-" if report.budget_alone is None else rounded_up(report.budget_alone),
-        alone_words(report.total.if_sums_fail),
-    )
+def _account(report: AccountReport, sums: bool) -> dict[str, str]:
+    """sums: add what holds if they fail; for an account without secure sums that is the same."""
+    alone = {
+        "alone": alone_words(report.if_sums_fail),
+        "of (alone)": "-" if report.budget_alone is None else rounded_up(report.budget_alone),
+        "total (alone)": alone_words(report.total.if_sums_fail),
+    }
+    return {
+        "data set": report.dataset,
+        "unit": report.unit,
+        "state": _state(report),
+        "rounds": str(len(report.rounds)),
+        "uncommitted": str(report.uncommitted),
+        "steps": str(report.taken),
+        "epsilon": rounded_up(report.epsilon),
+        "of": "-" if report.budget is None else rounded_up(report.budget),
+        "delta": f"{report.delta:g}",
+        "by": report.accountant,
+        "arithmetic": report.arithmetic if report.private else "-",
+        "total": rounded_up(report.total.epsilon),
+        **(alone if sums else {}),
+        "last round, UTC": _short(report.rounds[-1].time) if report.rounds else "-",
+    }
 
 
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
-    sums = any(entry.shared for report in reports for entry in report.charges)
-    some = ("shares",) if sums else ()
-    columns = ("data set", "state", "sample rate", "noise multiplier", *some, "steps")
+    entries = [(report, entry) for report in reports for entry in report.charges]
+    sums = any(entry.shared for _, entry in entries)
     rows = [
-        (
-            report.dataset,
-            _state(report),
-            f"{entry.sample_rate:.6g}",
-            _noise(entry),
-            *(str(getattr(entry, name)) for name in some),
-            str(entry.steps),
-        )
-        for report in reports
-        for entry in report.charges
+        {
+            "data set": report.dataset,
+            "state": _state(report),
+            **_mechanism(entry),
+            **({"shares": str(entry.shares)} if sums else {}),
+            "steps": str(entry.steps),
+        }
+        for report, entry in entries
     ]
-    print_table("Paid for", columns, rows, left=_WORDS)
+    _print("Paid for", rows)
 
 
 def print_rounds(reports: Sequence[AccountReport]) -> None:
     """Every round, by the number of the entry that reserved it."""
+    rounds = [(paid, report.dataset) for report in reports for paid in report.rounds]
     rows = [
-        (
-            str(paid.id),
-            _short(paid.time),
-            report.dataset,
-            paid.run,
-            str(paid.server_round),
-            f"{paid.entry.sample_rate:.6g}",
-            _noise(paid.entry),
-            str(paid.entry.steps),
-            "committed" if paid.committed else "reserved",
-        )
-        for report in reports
-        for paid in report.rounds
+        {
+            "entry": str(paid.id),
+            "time, UTC": _short(paid.time),
+            "data set": dataset,
+            "run": paid.run,
+            "round": str(paid.server_round),
+            **_mechanism(paid.entry),
+            "steps": str(paid.entry.steps),
+            "state": "committed" if paid.committed else "reserved",
+        }
+        for paid, dataset in sorted(rounds, key=lambda one: one[0].id)
     ]
-    print_table("Rounds", _ROUND, sorted(rows, key=lambda row: int(row[0])), left=_WORDS)
+    _print("Rounds", rows)
 
 
-def _account(report: AccountReport) -> tuple[str, ...]:
-    return (
-        report.dataset,
-        report.unit,
-        _state(report),
-        str(len(report.rounds)),
-        str(report.uncommitted),
-        str(report.taken),
-        rounded_up(report.epsilon),
-        "-" if report.budget is None else rounded_up(report.budget),
-        f"{report.delta:g}",
-        report.accountant,
-        report.arithmetic if report.private else "-",
-        rounded_up(report.total.epsilon),
-        _short(report.rounds[-1].time) if report.rounds else "-",
-    )
+def _print(title: str, rows: Sequence[dict[str, str]]) -> None:
+    """Print the rows, cells by column; nothing if there are none."""
+    if rows:
+        print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows], left=_WORDS)
 
 
-def _noise(entry: Entry) -> str:
-    return f"{entry.noise_multiplier:g}" if entry.private else NOT_PRIVATE
+def _mechanism(entry: Entry) -> dict[str, str]:
+    noise = f"{entry.noise_multiplier:g}" if entry.private else NOT_PRIVATE
+    return {"sample rate": f"{entry.sample_rate:.6g}", "noise multiplier": noise}
 
 
 def _short(time: str) -> str:

@@ -36,11 +36,11 @@ Bar = tuple[str, float, float, str]  # a label, the value, its maximum, and both
 class RunProgress:
     """The progress of a run.
 
-    doing: in words, while no round is under way. rounds: planned; 0: not known yet. budget: epsilon of the
-    run config; None: no run. over: number of finished rounds. server_round: the current one, or 0; of the
-    clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known.
-    since: when the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the
-    report of the last round.
+    doing: in words, while no round is under way. rounds: planned; 0 if not known yet. budget: epsilon of the
+    run config; None without a run. over: number of finished rounds. server_round: the current one, or 0.
+    asked, answered: how many clients were asked in it, and have answered. speed: records a second, 0 if not
+    known. since: start of the round or of the current work, Unix time. seconds: of the latest rounds. last:
+    the report of the last round.
     """
 
     doing: str = ""
@@ -56,25 +56,23 @@ class RunProgress:
     last: RoundReport | None = None
 
     def now(self, doing: str) -> Self:
-        """No round is under way; the run is doing this."""
+        """The progress while no round is under way, and the run does this."""
         if doing == self.doing and not self.server_round:
             return self
         return replace(self, doing=doing, server_round=0, asked=0, answered=0, speed=0.0, since=time.time())
 
     def in_round(self, server_round: int, asked: int) -> Self:
-        """A round has begun."""
         return replace(
             self, doing="", server_round=server_round, asked=asked, answered=0, speed=0.0, since=time.time()
         )
 
     def after(self, report: RoundReport) -> Self:
-        """A round is over."""
         seconds = (*self.seconds, report.seconds)[-LATEST:]
         return replace(self, over=report.round, seconds=seconds, last=report).now("")
 
 
 def seconds_left(progress: RunProgress, now: float) -> float | None:
-    """An estimate, as if all rounds took as long as the latest; None before the first, and after the last."""
+    """An estimate from the latest rounds; None before the first round and after the last."""
     ahead = progress.rounds - progress.over
     if not progress.seconds or ahead <= 0:
         return None
@@ -115,7 +113,7 @@ class ProgressDisplay:
             self._lines.show(progress)
 
     def left(self) -> str:
-        """The time left, to stand in the line of a round; empty where a bar shows it, and for seconds."""
+        """The time left, for the line of a round; empty if a bar shows it, or if it is only seconds."""
         left = None if self._draws else seconds_left(self._progress, time.time())
         return "" if left is None or left < LEAST_LEFT else f"  about {rough_duration(left)} left"
 
@@ -157,9 +155,9 @@ class ProgressDisplay:
 
 
 class ProgressLines:
-    """A line for everything that begins; for rounds and slow steps another from time to time.
+    """A line for each thing that begins, and now and then one for rounds and slow steps.
 
-    A thread reports that a slow step continues, because the step itself reports nothing.
+    A thread prints that a slow step goes on, because the step itself reports nothing.
     """
 
     def __init__(self, console: Console) -> None:
@@ -181,7 +179,7 @@ class ProgressLines:
             self._thread.start()
 
     def tick(self) -> None:
-        """Report what is going on, if it has taken long and nothing was said meanwhile."""
+        """Print what is going on, if it has taken long and nothing was printed meanwhile."""
         progress = self._progress
         words, elapsed = in_words(progress), time.time() - progress.since
         if words and min(time.monotonic() - self._when, elapsed) >= AGAIN_SECONDS:
@@ -213,7 +211,7 @@ def _without_numbers(words: str) -> list[str]:
 
 
 def rendered(progress: RunProgress, now: float) -> RenderableType:
-    """now: Unix time. Text from clients is shown plain, without control characters."""
+    """The bars and words to draw. now: Unix time. Text from clients is shown without control characters."""
     table = Table.grid(padding=(0, 1))
     for label, done, total, words in bars(progress, now):
         table.add_row(
@@ -227,7 +225,6 @@ def rendered(progress: RunProgress, now: float) -> RenderableType:
 
 
 def bars(progress: RunProgress, now: float) -> list[Bar]:
-    """The bars to show at present."""
     found: list[Bar] = []
     if progress.rounds:
         found.append(("rounds", progress.over, progress.rounds, _rounds(progress, now)))
@@ -253,7 +250,7 @@ def _clients(progress: RunProgress) -> str:
 def _budgets(report: RoundReport, budget: float) -> list[Bar]:
     """The federation's epsilon, and that of each client's ledger.
 
-    For many clients only both ends and the middle of those that make up the federation's.
+    If there are many clients, only the largest, median and least that make up the federation's.
     """
     if not report.private:
         return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]

@@ -13,12 +13,12 @@ from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
 from fl_dp.reporting.run_folder import RunFolder
 
-# What decides how a number comes about. Machine and user names are left out: they are private.
+# The packages that compute. Names of machine and user are left out: they are private.
 _PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "torchvision")
 
-_OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw the page differently, byte by byte
+_OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw other bytes
 _CODE = ("*.py", "*.html", "*.css")
-_DIGITS = 12  # of the code's digest: between releases, one version may draw different words
+_DIGITS = 12  # of the code's digest: between releases, the same version may write other words
 
 
 def utc_now() -> str:
@@ -50,11 +50,11 @@ def code_digest() -> str:
 
 
 def require_own(summary: object, where: str) -> None:
-    """ConfigError if, by its own words, a fl_dp of another major version wrote the summary."""
+    """ConfigError if the summary says that a fl_dp of another major version wrote it."""
     (version, _), ours = _written_by(summary), versions().get("fl-dp", "")
     if version and version.partition(".")[0] != ours.partition(".")[0]:
         raise ConfigError(
-            f"{where}: was written by fl-dp {version}, and fl-dp {ours} reads no runs of another major "
+            f"{where}: was written by fl-dp {version}, and fl-dp {ours} does not read runs of another major "
             "version. Use the version that wrote it."
         )
 
@@ -70,7 +70,7 @@ def _written_by(summary: object) -> tuple[str, str]:
 
 
 def unreadable(summary: object, problem: str) -> str:
-    """What is wrong with a summary: damaged, or by its own words written by another fl_dp than this one."""
+    """Why a summary cannot be read: it is damaged, or it says that another fl_dp wrote it."""
     version, code = _written_by(summary)
     ours = versions().get("fl-dp", ""), code_digest()[:_DIGITS]
     if (version, code) == ours or not version:
@@ -82,7 +82,7 @@ def unreadable(summary: object, problem: str) -> str:
 
 
 def drawn_by() -> tuple[tuple[str, str], ...]:
-    """What draws a page, and its versions; ConfigError, saying what to install, if one is missing."""
+    """The packages that draw a page, with versions. ConfigError, with what to install, if one is missing."""
     try:
         named = tuple((name, metadata.version(name)) for name in _OF_A_PAGE)
     except metadata.PackageNotFoundError as error:
@@ -99,14 +99,13 @@ def file_digest(path: Path) -> str:
 
 
 def page_digest(folder: RunFolder) -> str:
-    """One digest of everything that a report says: SHA-256 in hex over the names and SHA-256s of the existing
-    files.
+    """SHA-256, in hex, over names and SHA-256s of the existing files: of everything that a report says.
 
-    summary.json holds the model's weights digest, so no model is loaded; `fl-dp verify` recomputes it.
+    summary.json holds the digest of the weights, so no model is loaded; `fl-dp verify` recomputes it.
     """
     found = hashlib.sha256(b"fl_dp report\0")
     for file in digested_files(folder):
-        check_plain(file)  # first of all: reading a pipe would never end
+        check_plain(file)  # first: reading a pipe would never end
         digest = file_digest(file)
         if digest:
             found.update(f"{file.name} {digest}\n".encode())

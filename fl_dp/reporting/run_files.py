@@ -1,6 +1,6 @@
-"""What the files of one run say, while it goes on and when it is over.
+"""Reads the files of one run, while it goes on and when it is over.
 
-Its folder may have been cut off, edited or copied in part. What is there has the form of `reports`, or is a
+They may have been cut off, edited or copied in part. What does not have the form of `reports` is a
 ConfigError. Texts come from clients, and are not cleaned.
 """
 
@@ -20,15 +20,13 @@ Report = TypeVar("Report")
 
 
 class Run:
-    """One run. Each question reads what the files say by now."""
+    """One run. Each call reads the files anew."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
 
     def summary(self) -> Summary | None:
-        """summary.json; None without one. ConfigError, naming the file, if it is damaged or of another
-        version.
-        """
+        """summary.json; None without one. ConfigError, which names the file, as of `read_summary`."""
         path = self.folder.summary
         check_plain(path)
         try:
@@ -40,7 +38,7 @@ class Run:
 
     @property
     def at_work(self) -> bool:
-        """Whether a process works on the run. It holds a lock, which the system releases when it dies."""
+        """Whether a process works on the run: it holds a lock, which the system releases when it dies."""
         return any(is_held(lock) for lock in (self.folder.lock, self.folder.server_lock))
 
     def rounds(self) -> Iterator[RoundReport]:
@@ -74,7 +72,7 @@ def read_round(line: bytes | str, where: str) -> RoundReport:
 
 
 def read_part(kind: type[Report], part: object, where: str) -> Report:
-    """A part of a report that it keeps as JSON; ConfigError, naming `where`, if it is damaged."""
+    """A part of a report that is still JSON; ConfigError, naming `where`, if it is damaged."""
     return _read(kind, json.dumps(part), where)
 
 

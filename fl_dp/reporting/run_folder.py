@@ -12,7 +12,7 @@ ONE_RUN_LEDGER = "one-run-ledger"  # in launch.toml: whether the ledger was made
 
 
 class _Inside:
-    """The path of that name inside a run's folder."""
+    """A path inside a run's folder, by its name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,7 +64,7 @@ class RunFolder:
 
 
 def check_unclaimed(out: Path) -> None:
-    """Raise ConfigError if `claim_folder` would find a run or a file in the way; creates nothing."""
+    """Raise ConfigError if `claim_folder` would refuse the folder; creates nothing."""
     if out.is_file() or RunFolder(out).config.exists():
         raise _claimed(out)
 
@@ -74,14 +74,14 @@ def _claimed(out: Path | None) -> ConfigError:
 
 
 def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
-    """Make the folder `out`, or, if None, a new one named by the time below `runs`.
+    """Make the folder `out`, or if it is None a new one below `runs`, named by the time.
 
-    ConfigError if `out` already holds a run: its files would be mixed with this run's.
+    ConfigError if `out` already holds a run: the files of both would mix.
     """
     folder = RunFolder((_new_folder(runs) if out is None else out).absolute())
     try:
         private_folder(folder.path)
-        folder.config.open("x").close()  # of two launches at once only one can create the file
+        folder.config.open("x").close()  # only one of two simultaneous launches can create the file
     except FileExistsError:
         raise _claimed(out) from None
     except OSError as error:

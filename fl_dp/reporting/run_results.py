@@ -10,7 +10,8 @@ import tomli_w
 
 from fl_dp.durable_files import append_text, private_folder, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.reports import RoundReport, Summary, dumps
+from fl_dp.reporting.report_json import dumps
+from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import Stated
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     import torch
 
 
-_OF_RESOLVED = """# The values that "auto" became. It stays where clients differ (rounds.jsonl has each
-# client's value) and where each machine decides for itself.
+_OF_RESOLVED = """# The values that "auto" became. "auto" stays if clients differ (rounds.jsonl has
+# each client's value), or if each machine decides for itself.
 """
 
 
 class RunResults:
     """The results of one run in the folder `path`, which is made if needed.
 
-    resumed: whether the run is resumed; if not, a folder that holds results is a ConfigError.
+    resumed: whether the run is resumed. If not, ConfigError for a folder that holds results.
     """
 
     def __init__(self, path: Path, *, resumed: bool = False) -> None:
@@ -40,10 +41,10 @@ class RunResults:
         private_folder(path)
 
     def go_on_after(self, last: RoundReport | None) -> None:
-        """Undo the end of the run: delete summary and model, and all lines of rounds.jsonl after `last`.
+        """Delete summary, model and all lines of rounds.jsonl after `last`, so that the run can go on.
 
-        last: of the finished rounds; None: there are none. Its line may have been written in part or not at
-        all. ConfigError if an earlier one is missing.
+        last: the last finished round, or None. Its line is written again, as it may be incomplete or missing.
+        ConfigError if an earlier line is missing.
         """
         forget_end(self._folder)
         rounds = last.round if last else 0
@@ -59,7 +60,7 @@ class RunResults:
 
     @property
     def config(self) -> Path:
-        """The requested config, as a launch has written it, if any."""
+        """The requested config, if a launch has written it."""
         return self._folder.config
 
     def write_resolved(self, flat: Mapping[str, Any]) -> None:

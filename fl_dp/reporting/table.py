@@ -1,4 +1,4 @@
-"""A console table: in plain columns if they fit the width, otherwise as a block for each row."""
+"""A console table: in columns if they fit the width, otherwise as a block for each row."""
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -21,10 +21,10 @@ def print_table(
     left: Collection[str] = (),
     console: Console | None = None,
 ) -> None:
-    """Print `rows`, with a cell for each of `columns`, or one cell alone. A head is never cut.
+    """Print `rows`: each has a cell for each of `columns`, or one cell alone. Heads are never cut.
 
-    left: columns of words; the others are aligned right and never broken. The width is that of the terminal
-    or of the variable COLUMNS, else 80.
+    left: columns of words. The others are aligned right and never broken. The width is that of the terminal,
+    or of the variable COLUMNS, or else 80.
     """
     console = console or Console(file=sys.stdout)
     whole = [row for row in rows if len(row) == len(columns)]
@@ -84,7 +84,7 @@ def _aligned(text: str, width: int, *, to_left: bool) -> str:
 def _in_blocks(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], width: int
 ) -> Iterator[str]:
-    """The cells of each row, each after its head; leading text cells need none."""
+    """The cells of each row, each after its head. A first cell of words has no head."""
     for row in rows:
         named = [f"{name}: {cell}" for name, cell in zip(columns, row, strict=False)]
         first = row[0] if columns[0] in left or len(row) < len(columns) else named[0]

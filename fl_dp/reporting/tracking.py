@@ -1,6 +1,6 @@
-"""Sends a run's numbers to the trackers that its operator named; a failing tracker ends no run.
+"""Sends a run's numbers to the trackers that its operator named. A failing tracker ends no run.
 
-A tracker is a program that also receives them, in a file of `trackers/`.
+A tracker is a program that shows such numbers; each has a file in `trackers/`.
 """
 
 import json
@@ -36,7 +36,7 @@ class TrackedRun(Protocol):
     """One run, opened by a tracker."""
 
     def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
-        """Write the numbers of one round; they are then on the disk, or with the tracker's process."""
+        """Write the numbers of one round, to the disk or to the tracker's process."""
 
     def close(self) -> None:
         """Nothing more will come, unless the run is resumed."""
@@ -46,8 +46,8 @@ class TrackedRun(Protocol):
 class Tracker:
     """A tracker. package: must be importable. open: begins or continues a run.
 
-    open(folder, settings): `folder` is its own, and exists, with what it wrote before a resume; `settings`
-    are the run's. It raises what its package raises.
+    open(folder, settings): `folder` belongs to the tracker, exists, and holds what it wrote before a resume;
+    `settings` are the run's. Errors of the package are not caught.
     """
 
     package: str
@@ -55,14 +55,14 @@ class Tracker:
 
 
 def told_settings(flat: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """The run config, without paths of this machine. A choice given by a path is reported by name."""
+    """The run config without paths of this machine. Of data and model only the kind is kept."""
     told = {key: value for key, value in flat.items() if key not in _NOT_TOLD and value != ""}
     names = {key: str(flat.get(key, "")).partition(":")[0] for key in ("data", "model")}
     return told | {key: name for key, name in names.items() if name and "/" not in name and ".py" not in name}
 
 
 def numbers_of(report: RoundReport) -> dict[str, float]:
-    """The numbers of a round; what was not measured, or is not finite, is left out."""
+    """The numbers of a round, without those that were not measured or are not finite."""
     states = [client.status for client in report.clients.values()]
     spread = report.federation
     spent = {
@@ -90,7 +90,7 @@ def numbers_of(report: RoundReport) -> dict[str, float]:
 
 
 def _by_known_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics under names that trackers accept. If two names become equal, a digest tells them apart."""
+    """Metrics by names that trackers accept. If two names become equal, a digest tells them apart."""
     times = Counter(map(_name, metrics))
     return {
         _name(name) if times[_name(name)] == 1 else f"{_name(name)}-{_digest(name)}": value
@@ -103,9 +103,9 @@ def _digest(metric: str) -> str:
 
 
 def _name(metric: str) -> str:
-    """A name that trackers accept: letters, digits and a few signs. A user's own task may use any name.
+    """A name that trackers accept: letters, digits and a few signs. A user's task may use any name.
 
-    Some trackers use it as a file name: it never means a folder, and is never too long for a file.
+    Some trackers use it as a file name: so it names no folder, and is not too long for a file.
     """
     known = "".join(c if c.isalnum() or c in "-_. " else "-" for c in metric)
     if len(known.encode()) > _MOST_BYTES:
@@ -127,7 +127,7 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 class RunTrackers:
-    """The trackers of one run. say: prints what one of them cannot do."""
+    """The trackers of one run. say: prints when one of them fails."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder, flat: Mapping[str, Scalar], say: Say) -> None:
         self._folder, self._say = folder, say
@@ -185,7 +185,7 @@ class RunTrackers:
         self._keep()
 
     def _try(self, name: str, work: Callable[[], None]) -> None:
-        """Print and log what a tracker raises, and send it nothing more."""
+        """Print and log what the tracker raises, and send it nothing more."""
         try:
             work()
         except Exception as error:
@@ -210,7 +210,7 @@ def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[RunTrac
 
 
 def _read_kept(path: Path) -> dict[str, int]:
-    """What an earlier launch of the run has kept; empty for a new run. ConfigError if it is damaged."""
+    """The last round sent to each tracker by earlier launches of the run. ConfigError if it is damaged."""
     if not path.exists():
         return {}
     found = read_json(path)
@@ -222,6 +222,6 @@ def _read_kept(path: Path) -> dict[str, int]:
 
 
 def _check_own(folder: Path) -> None:
-    """Raise ConfigError for a link: resuming somebody else's run would write elsewhere."""
+    """Raise ConfigError for a link: resuming the run of somebody else would write elsewhere."""
     if folder.is_symlink():
         raise ConfigError(f"{folder}: is a link; delete it, so that the run is tracked in its own folder.")

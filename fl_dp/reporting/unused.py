@@ -1,4 +1,4 @@
-"""What would have used a budget of which much is left: more noise than needed teaches the model less."""
+"""Advice if much of the budget is left: with more noise than needed the model learns less."""
 
 import statistics
 
@@ -7,14 +7,14 @@ from fl_dp.config.run import RunConfig
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import Summary
 
-MUCH = 0.2  # of a budget: so much is worth a line
+MUCH = 0.2  # share of the budget that is worth a line
 
 
 def unused_line(config: RunConfig, planned: int, epsilon: float, budget: float, rounds: int) -> str:
-    """Advice, if the median client leaves much of its budget; else empty.
+    """Advice if the median client leaves much of its budget; else empty.
 
-    config: as asked for. planned: the rounds of a client that its noise is for. epsilon, rounds: of the
-    median client, out of `budget`.
+    config: as asked for. planned: the rounds of a client for which the noise was chosen. epsilon, rounds: of
+    the median client, out of `budget`.
     """
     if not config.private or epsilon >= (1 - MUCH) * budget:
         return ""
@@ -30,7 +30,7 @@ def unused_line(config: RunConfig, planned: int, epsilon: float, budget: float, 
 
 
 def unused_in(summary: Summary, asked: RunConfig, became: RunConfig) -> str:
-    """The same of a run that is over. became: `asked` with "auto" resolved."""
+    """The same for a run that is over. became: `asked` with "auto" resolved."""
     counted = summary.counted.values()
     if summary.status != "completed" or not counted:
         return ""

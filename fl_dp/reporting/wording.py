@@ -39,10 +39,10 @@ def rough_duration(seconds: float) -> str:
 
 
 def folded(text: str, width: int = LINE, *, cut: bool = True) -> list[str]:
-    """The text in lines of at most `width` columns, all with its own indentation.
+    """The text in lines of at most `width` columns, each with the text's own indentation.
 
-    It breaks at spaces, and within words that are longer than a line. cut=False: such words, as file paths,
-    stay whole and too long.
+    It breaks at spaces, and within words that are longer than a line. cut=False: such words stay whole, as
+    file paths must, and are longer than a line.
     """
     words = text.lstrip(" ")
     indent = text[: len(text) - len(words)]
@@ -61,7 +61,7 @@ def in_lines(text: str) -> str:
 
 
 def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
-    """The parts side by side, as many per line as fit; all lines but the first are indented."""
+    """The parts side by side, as many as fit in a line; all lines but the first are indented."""
     lines: list[str] = []
     for part in parts:
         if lines and cell_len(lines[-1]) + len(_INDENT) + cell_len(part) <= width:

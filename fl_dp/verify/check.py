@@ -1,6 +1,6 @@
-"""A check, one file of `checks/`: what it is given, what it finds, and the run of all of them."""
+"""The checks, each a file of `checks/`: what they are given, what they find, and how they are run."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,7 +20,7 @@ _MOST_OF_A_KIND = 5  # findings of one kind that are listed singly
 
 
 class Outcome(StrEnum):
-    """NOTE: something that an officer should know, but no contradiction."""
+    """NOTE: not a contradiction, but something that an officer should know."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """what: in words; where: the file, line and client, empty for a whole check; means: what follows."""
+    """what: in words. where: file, line and client; empty for a whole check. means: what follows from it."""
 
     outcome: Outcome
     what: str
@@ -40,11 +40,12 @@ class Finding:
 
 @dataclass
 class Found:
-    """Collects findings. It keeps a few of each kind, and counts the others.
+    """The findings of the check of this name. It keeps a few with the same meaning and counts the others.
 
-    signed: the clients that have stated what they spent, and whether their own site has signed it.
+    signed: for each client that has stated what it spent, whether its own site has signed the statement.
     """
 
+    name: str = ""
     signed: dict[str, bool] = field(default_factory=dict)
     kept: list[Finding] = field(default_factory=list)
     _counts: dict[tuple[Outcome, str], int] = field(default_factory=dict)
@@ -52,12 +53,11 @@ class Found:
     def agrees(self, what: str) -> None:
         self._add(Finding(Outcome.AGREES, what), what)
 
-    def differs(self, what: str, where: str, means: str, kind: str = "") -> None:
-        """kind: findings of the same kind are limited together; empty: `means`."""
-        self._add(Finding(Outcome.DIFFERS, what, where, means), kind or means)
+    def differs(self, what: str, where: str, means: str) -> None:
+        self._add(Finding(Outcome.DIFFERS, what, where, means), means)
 
-    def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
-        self._add(Finding(Outcome.NOTE, what, where, means), kind or means or what)
+    def note(self, what: str, where: str = "", means: str = "") -> None:
+        self._add(Finding(Outcome.NOTE, what, where, means), means or what)
 
     def not_given(self, what: str, means: str = "") -> None:
         self._add(Finding(Outcome.NOT_GIVEN, what, "", means), what)
@@ -66,7 +66,8 @@ class Found:
     def any_differ(self) -> bool:
         return any(outcome is Outcome.DIFFERS for outcome, _ in self._counts)
 
-    def all(self) -> tuple[Finding, ...]:
+    @property
+    def findings(self) -> tuple[Finding, ...]:
         """The kept findings, and how many more there are of each kind."""
         more = [
             Finding(outcome, f"and {count - _MOST_OF_A_KIND} more of this kind", "", kind)
@@ -84,9 +85,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was given. roster: one that the officer trusts; None: not given. ledgers: files.
+    """What was given. roster: one that the officer trusts, or None. ledgers: files.
 
-    progress: reports how far a long check is. digest: shown by a page, to be compared; empty: none.
+    progress: is told how far a long check is. digest: from a printed page; empty if none was given.
     """
 
     folder: RunFolder
@@ -97,7 +98,7 @@ class Evidence:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """The summary; None if none can be read: the check `files` says why."""
+        """The summary; None if there is no readable one: the check `files` says why."""
         with suppress(ConfigError):
             return self.read_summary()
         return None
@@ -108,7 +109,7 @@ class Evidence:
         return read_summary(read_bytes(path), path.name) if is_there(path) else None
 
     def rounds(self) -> Iterator[Claim[RoundReport]]:
-        """The rounds up to the first unreadable line; the check `files` says why it cannot be read."""
+        """The rounds up to the first unreadable line, which the check `files` reports."""
         if is_there(self.folder.rounds):
             with suppress(ConfigError):
                 yield from round_claims(self.folder.rounds)
@@ -124,33 +125,24 @@ class Evidence:
 class Check:
     """The descriptor in every file of `checks/`.
 
-    place: by which the checks are sorted. run: adds what it finds; an FlDpError that it raises is a finding.
+    place: sorts the checks. run: adds its findings; an FlDpError that it raises becomes a finding.
     """
 
     place: int
     run: Callable[[Evidence, Found], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What one check, by name, has found. signed: see `Found`."""
+def checked(evidence: Evidence) -> Iterator[Found]:
+    """The findings of each of our checks, in order. Whatever the files hold, each check ends with findings.
 
-    name: str
-    findings: tuple[Finding, ...]
-    signed: Mapping[str, bool]
-
-
-def checked(evidence: Evidence) -> Iterator[Checked]:
-    """The findings of each of our checks, in order; whatever the files hold, each check ends with findings.
-
-    No other package's check runs: the verdict is ours.
+    Checks of other packages do not run: the verdict is ours.
     """
     checks = {name: CHECKS.load(name, Check) for name in CHECKS.built_in()}
     for name, check in sorted(checks.items(), key=lambda one: one[1].place):
-        found = Found()
+        found = Found(name)
         evidence.progress(f"checking {name}")
         try:
             check.run(evidence, found)
         except FlDpError as error:
             found.differs(str(error).rstrip("."), "", "it could not be checked any further")
-        yield Checked(name, found.all(), dict(found.signed))
+        yield found

@@ -1,4 +1,4 @@
-"""The claims of rounds.jsonl and summary.json, and sums of charges."""
+"""The claims of rounds.jsonl and summary.json, and how charges and epsilons are compared."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -9,26 +9,28 @@ from typing import Generic, TypeVar
 from fl_dp.accounting.events import beyond, merge
 from fl_dp.clean_text import clean
 from fl_dp.records import Entry
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.run_files import read_round
 from fl_dp.verify.reading import lines
 
 Charges = tuple[Entry, ...]
 Report = TypeVar("Report", bound=RoundReport | Summary, covariant=True)
-# Largest relative difference of two numbers that must be equal: if both are computed from the same values
-# on one machine; if an epsilon is computed on the server's machine and on a site's.
+# Largest relative difference of numbers that are equal: computed from the same values on one machine; and of
+# an epsilon computed on the server's machine and on a site's.
 ROUNDING, ROUNDING_ELSEWHERE = 1e-9, 1e-6
+NO_SUCH_DELTA = "no delta can be that: it lies between 0 and 1"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[Report]):
-    """A line of rounds.jsonl, or summary.json, and where it stands."""
+    """A line of rounds.jsonl, or summary.json, and its place."""
 
     where: str
     report: Report
 
     def of(self, client: str) -> str:
-        """Where it speaks of the client."""
+        """The place where it speaks of the client."""
         return f"{self.where}, client {clean(client)}"
 
 
@@ -47,8 +49,8 @@ def missing(spent: Charges, at_least: Charges) -> Charges:
 def alone(spent: Iterable[Entry]) -> Charges:
     """The charges as they count if the assumption behind secure sums fails.
 
-    Each client's part is then seen, and its own share is its only noise: the smallest of any with that rate
-    and noise.
+    Each client's part is then seen, and only its own share of the noise protects it. All steps of one rate
+    and noise count with the smallest share among them.
     """
     spent = tuple(spent)
 
@@ -62,3 +64,13 @@ def alone(spent: Iterable[Entry]) -> Charges:
         else one
         for one in spent
     )
+
+
+def shown(epsilon: float | None) -> str:
+    """An epsilon in a finding, rounded up. None: infinite."""
+    return "infinite" if epsilon is None or math.isinf(epsilon) else rounded_up(epsilon, 4)
+
+
+def named(name: str, value: float | None) -> str:
+    """As `shown`; a delta as it is."""
+    return f"{value:g}" if name == "delta" else shown(value)

@@ -1,4 +1,4 @@
-"""What clients were charged, from round to round and at the end: nothing is ever taken back."""
+"""What clients were charged, from round to round and at the end: charges never shrink."""
 
 import math
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.reports import ClientReport, RoundReport, Summary
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Found
-from fl_dp.verify.claims import ROUNDING, Charges, Claim, missing
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, missing, shown
 
-_NOT_BACK = "what was spent before, and in this round, is not all there: nothing is ever given back"
+_NOT_BACK = "some of what was spent before or in this round is missing: nothing is ever given back"
 _NO_EPSILON = "no epsilon holds for data that were trained without protection"
 
 
 @dataclass(slots=True)
 class Known:
-    """A client as the rounds so far show it. least: what its data have certainly spent; paid: certainly for
-    this run's rounds; own: the steps of these; trained: its accepted rounds.
+    """A client as the rounds so far show it. least: what its data have certainly spent. shown: its charges in
+    the last round. paid: what it has certainly paid for this run. own: the steps of that. trained: its
+    accepted rounds.
     """
 
     least: Charges
@@ -33,14 +34,14 @@ class Known:
 def follow(
     claim: Claim[RoundReport], before: Mapping[str, Charges], known: dict[str, Known], found: Found
 ) -> None:
-    """One round's charges: those of the round before, and its own steps."""
+    """Check one round's charges: they hold those of the round before, and the round's own steps."""
     clients, private = claim.report.clients, claim.report.private
     _check_privacy(claim, found)
     for name in sorted(known.keys() - clients.keys()):
         found.differs(
             f"client {clean(name)} is missing",
             claim.where,
-            "a client that was there once stays in every later report: it was taken out",
+            "a client stays in every report after its first: this one was taken out",
         )
     for name, client in clients.items():
         where, trained, steps = claim.of(name), client.status == "trained", steps_of(client)
@@ -48,7 +49,7 @@ def follow(
             found.differs(
                 f"{client.status}, with {counted(steps, 'step')} of its own",
                 where,
-                "who trained has taken steps, and paid for them; nobody else has",
+                "a client that trained has taken steps and paid for them; no other client has",
             )
         start = before.get(name, ())
         one = known.setdefault(name, Known(start, start))
@@ -70,14 +71,13 @@ def follow(
 
 
 def steps_of(client: ClientReport) -> int:
-    """The claimed steps of its update in a round; 0 without one."""
+    """The steps that its update of the round claims; 0 without an update."""
     steps = dict(client.reported).get("steps", 0)
     return steps if type(steps) is int and steps > 0 else 0
 
 
 def _own_charge(client: ClientReport, steps: int, where: str, found: Found) -> Charges:
-    """The steps of this round."""
-    problem = "its sample rate or noise multiplier is not there"
+    problem = "its sample rate or noise multiplier is missing"
     if client.sample_rate and client.noise_multiplier:
         try:
             return (Entry(client.sample_rate, client.noise_multiplier, steps, client.shares),)
@@ -99,40 +99,40 @@ def _check_privacy(claim: Claim[RoundReport | Summary], found: Found) -> None:
     told += [(claim.of(name), one.epsilon) for name, one in clients if one.status == "trained" or one.rounds]
     for where, epsilon in told:
         if epsilon is not None and epsilon < math.inf:
-            found.differs(f"epsilon {epsilon:.4f} of a run without privacy", where, _NO_EPSILON)
+            found.differs(f"epsilon {shown(epsilon)} of a run without privacy", where, _NO_EPSILON)
 
 
 def _check_steps(client: ClientReport, where: str, found: Found) -> None:
     if client.steps != total_steps(client.charges):
         found.differs(
-            f"{client.steps} steps, and {total_steps(client.charges)} in its charges",
+            f"{counted(client.steps, 'step')}, and {total_steps(client.charges)} in its charges",
             where,
-            "the number of steps is that of all charges",
+            "both are the number of all steps",
         )
 
 
 def _check_this_run(client: ClientReport, where: str, paid: Charges, found: Found) -> None:
-    """This run's claimed cost contains every round's steps, and is contained in the total spending."""
+    """Check that this run's cost holds the steps of every round, and that all spending holds this cost."""
     own = client.cost.charges
     if lacking := missing(own, paid):
         found.differs(
             f"this run's charges lack {_in_words(lacking)}",
             where,
-            "steps that this run's rounds have cost are counted as if they had been spent before",
+            "steps of this run's rounds are counted as spent before",
         )
     if more := missing(client.charges, own):
         found.differs(
             f"this run's charges hold {_in_words(more)} that no ledger has shown",
             where,
-            "what a run has cost is a part of what was spent",
+            "the cost of a run is a part of all that was spent",
         )
 
 
 def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) -> None:
-    """The summary's charges, and its own counts."""
+    """Check the summary's charges and counts against the rounds."""
     summary = claim.report
     _check_privacy(claim, found)
-    # one round more than there are lines: a run that was ended may have accepted updates of one
+    # a run that was ended may have accepted updates of one more round, which has no line
     one_was_left = summary.federation is None or summary.federation.rounds_ahead > 0
     more = summary.status != "completed" and one_was_left
     for name, client in summary.clients.items():
@@ -143,7 +143,7 @@ def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) 
         trained = range(known.trained, known.trained + 1 + more)
         if name in rounds and summary.rounds and client.rounds not in trained:
             found.differs(
-                f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl",
+                f"{counted(client.rounds, 'round')} trained, and {known.trained} in rounds.jsonl",
                 where,
                 "rounds were taken out, or the count was changed",
             )
@@ -156,11 +156,11 @@ def check_end(claim: Claim[Summary], rounds: Mapping[str, Known], found: Found) 
                 "steps are counted twice, or were taken out",
             )
         if summary.private and math.inf > client.epsilon > client.budget * (1 + ROUNDING):
-            what = f"epsilon {client.epsilon:.4f} of a budget of {client.budget:g}"
+            what = f"epsilon {shown(client.epsilon)} of a budget of {client.budget:g}"
             if known.own:
                 found.differs(what, where, "no ledger pays beyond its budget")
             else:
-                found.note(what, where, "spent in earlier runs; it took no step in this one")
+                found.note(what, where, "spent in earlier runs: it took no step in this one")
 
 
 def _in_words(charges: Charges) -> str:

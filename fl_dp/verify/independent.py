@@ -1,8 +1,8 @@
-"""Epsilon by dp_accounting alone: none of fl_dp's own accounting takes part.
+"""Epsilon by dp_accounting alone, without fl_dp's own accounting.
 
 This does what `dp_accounting.pld.PLDAccountant` does with Poisson-sampled Gaussian events, for adding or
-removing a record; a test compares both, bit for bit. It makes single calls, so that a step that many clients
-or rounds share is computed once.
+removing a record; a test compares both, bit for bit. Its single calls compute a step that many clients or
+rounds share only once.
 """
 
 import math
@@ -18,11 +18,10 @@ from dp_accounting.pld.privacy_loss_distribution import (
 
 from fl_dp.records import Entry
 
-# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim
-# that is lower than its epsilon by no more is no contradiction.
+# dp_accounting's grid may add so much to epsilon, measured as docs/verify.md says. A claim lower by no
+# more does not contradict it.
 RELATIVE, ABSOLUTE = 2e-3, 1e-3
-# If the claim is higher by more, its accountant is a looser one.
-LOOSER = 0.02
+LOOSER = 0.02  # if the claim is higher by more, its accountant is looser
 
 _COARSE, _FINE = 0.1, 0.02  # grid interval over the deviation of one step's loss
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
@@ -35,7 +34,7 @@ _MOST_STEPS, _LEAST_NOISE = 1_000_000, 0.03
 def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) -> float:
     """dp_accounting's epsilon for the charges together; infinite if nothing is protected.
 
-    fine: on a grid of a fifth of the interval, which takes several times as long.
+    fine: on a grid five times as fine, which takes several times as long.
     """
     if not charges:
         return 0.0
@@ -51,7 +50,7 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
 
 
 def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:
-    """Whether delta is above the error of dp_accounting's Fourier transforms, which grows with each step."""
+    """Whether delta is above the error of dp_accounting's Fourier transforms, which grows with the steps."""
     steps = sum(entry.steps for entry in charges)
     return _is_hopeless(charges) or delta >= _ROUNDINGS * steps * sys.float_info.epsilon + _LEAST_DELTA
 
@@ -62,9 +61,9 @@ def allowed(epsilon: float) -> float:
 
 
 def contradicts(claimed: float, charges: tuple[Entry, ...], delta: float) -> float | None:
-    """dp_accounting's epsilon if the claim is lower than it can be; None if it is not.
+    """dp_accounting's epsilon if the claim is too low; else None.
 
-    A claim that the coarse grid contradicts is checked again on the fine one.
+    A claim that is too low on the coarse grid is checked again on the fine one.
     """
     for fine in (False, True):
         epsilon = epsilon_of(charges, delta, fine=fine)
@@ -74,7 +73,7 @@ def contradicts(claimed: float, charges: tuple[Entry, ...], delta: float) -> flo
 
 
 def grid_interval(charges: tuple[Entry, ...], fine: bool = False) -> float:
-    """Grid interval of the privacy loss, shared by all: a power of two, so that few steps are recomputed."""
+    """The grid interval for all charges: a power of two, so that few steps are computed again."""
     steps = sum(entry.steps for entry in charges)
     deviation = math.sqrt(sum(entry.steps * _divergence(entry) for entry in charges) / steps)
     wanted = deviation * (_FINE if fine else _COARSE)
@@ -91,7 +90,7 @@ def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
 def _divergence(entry: Entry) -> float:
     """Renyi divergence of order 2 of a step, nearly the variance of its privacy loss.
 
-    Mironov, Talwar, Zhang 2019, section 3.3. At least that of the smallest rate that a grid can show.
+    Mironov, Talwar, Zhang 2019, section 3.3. At least that of the smallest rate that a grid can resolve.
     """
     gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
     return max(math.log1p(entry.sample_rate**2 * math.expm1(gaussian)), 1e-24)
@@ -108,13 +107,12 @@ def _least_interval(entry: Entry) -> float:
 
 
 @lru_cache(maxsize=8)  # a distribution may take 16 MB
-def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
+def _composed(entry: Entry, interval: float) -> PrivacyLossDistribution:
     return _step(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
 
 
 @lru_cache(maxsize=8)
-def _step(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
-
+def _step(sample_rate: float, noise_multiplier: float, interval: float) -> PrivacyLossDistribution:
     return from_gaussian_mechanism(
         noise_multiplier, value_discretization_interval=interval, sampling_prob=sample_rate
     )

@@ -1,9 +1,9 @@
-"""A given ledger, or an export of one: read, and never written, converted or repaired.
+"""Reads a given ledger, or an export of one. Nothing is written, converted or repaired.
 
-A ledger's SQLite file may have been made to do harm. SQLite gets a copy of the bytes and no file: it takes no
-lock, follows no link, and reads no journal or write-ahead log beside the ledger. Before the first row is
-read, the schema must be a ledger's: no foreign view, trigger or expression is ever run. A file whose pages
-form a cycle could go on without end: its output is bounded by its size, and the work by a timeout.
+A ledger's SQLite file may have been made to do harm. SQLite gets a copy of the bytes, not the file: it takes
+no lock, follows no link, and reads no journal or write-ahead log beside the ledger. Before the first row is
+read, the schema must be a ledger's, so that no foreign view, trigger or expression is run. Pages that form a
+cycle would never end: the output is bounded by the file's size, and the work by a timeout.
 """
 
 import json
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fl_dp.accounting.ledger.accounts import Account, AccountBook
 from fl_dp.accounting.ledger.event_log import FORMAT, SECRET, Event
@@ -28,7 +27,7 @@ from fl_dp.verify.reading import lines, opened, read_bytes, read_json, table, te
 
 MOST_LEDGER = 2**28  # bytes; a payment takes about 600, so that a thousand rounds of 450 clients fit
 MOST_SECONDS = 60.0  # for SQLite; a ledger of that size takes about 5
-_MOST_ROW = 2**20  # bytes; our longest, with a sketch of the records, has some 17,000
+_MOST_ROW = 2**20  # bytes; our longest row, with a sketch of the records, has about 17,000
 _STEPS = 10_000  # SQLite's virtual machine steps between two looks at the clock
 _LOOKS, _PAUSE = 20, 0.1  # reads of a file that is being written; seconds between them
 _WRITE_AHEAD = 2  # version in the header, bytes 18 and 19, of a file that has a write-ahead log
@@ -38,20 +37,14 @@ _DAMAGED = (FlDpError, ValueError, KeyError, TypeError, AttributeError, Overflow
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """What opens a commitment: salt and head, in hex."""
-
-    salt: str
-    head: str
-
-
-@dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """rows: verified. openings: by commitment, from the file beside it; empty if there is none."""
+    """rows: verified. openings: salt and head, in hex, by the commitment that they open; from the file beside
+    the ledger, empty without one.
+    """
 
     path: Path
     rows: tuple[Row, ...]
-    openings: dict[str, Opening]
+    openings: dict[str, tuple[str, str]]
 
     def accounts(self) -> list[Account]:
         """The accounts as they are now. ConfigError if the rows are no ledger's."""
@@ -59,9 +52,9 @@ class LedgerFile:
         return book.accounts() if book else []
 
     def book(self, head: str | None = None) -> AccountBook | None:
-        """The ledger's contents as of the row whose hash is `head`, "" before the first; None: no such row.
+        """The ledger's contents up to the row whose hash is `head`; None if there is no such row.
 
-        head None: the contents now. ConfigError if the rows are no ledger's.
+        head: "" for before the first row, None for the contents now. ConfigError if the rows are no ledger's.
         """
         rows = self.rows
         if head is not None:
@@ -81,17 +74,17 @@ class LedgerFile:
 
 
 def given_ledger(path: Path) -> Path:
-    """See `find_ledger`; ConfigError if nothing is there."""
+    """See `find_ledger`; ConfigError if there is no file."""
     found = find_ledger(path)
     if not found.is_file():
         raise ConfigError(
-            f"--ledger {path}: is not there; name a ledger's folder, its file or an export of it."
+            f"--ledger {path}: no such file; name a ledger's folder, its file or an export of it."
         )
     return found
 
 
 def read_ledger(path: Path) -> LedgerFile:
-    """ConfigError if the file cannot be read, or its chain is broken."""
+    """The ledger or export; ConfigError if it cannot be read, or if its chain is broken."""
     with opened(path) as file:
         is_export = file.read(1) == b"{"
     rows, made = _exported(path) if is_export else kept_rows(path)
@@ -107,20 +100,18 @@ def _exported(path: Path) -> tuple[list[Row], int]:
     try:
         if (wrote := text(table(found)["format"])) != EXPORT:
             raise ConfigError(f"{path.name} has format {clean(wrote)!r}, and this fl_dp reads {EXPORT!r}.")
-        return [_row(*(one[key] for key in Row._fields)) for one in map(table, found["rows"])], whole(
-            found["entries"]
-        )
+        rows = [
+            Row(whole(one["id"]), text(one["content"]), text(one["hash"]))
+            for one in map(table, found["rows"])
+        ]
+        return rows, whole(found["entries"])
     except ConfigError:
         raise
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{path.name} is no export of a ledger ({EXPORT}).") from None
 
 
-def _row(number: Any, content: Any, hashed: Any) -> Row:
-    return Row(whole(number), text(content), text(hashed))
-
-
-def _openings(path: Path) -> dict[str, Opening]:
+def _openings(path: Path) -> dict[str, tuple[str, str]]:
     found = {}
     for number, line in lines(path):
         where = f"{path.name}, line {number}"
@@ -128,7 +119,7 @@ def _openings(path: Path) -> dict[str, Opening]:
             raise ConfigError(f"{where} is too long.")
         try:
             one = table(parse_json(line, where))
-            found[text(one["commitment"])] = Opening(text(one["salt"]), text(one["head"]))
+            found[text(one["commitment"])] = text(one["salt"]), text(one["head"])
         except (ValueError, KeyError) as error:
             if isinstance(error, ConfigError):
                 raise
@@ -137,7 +128,7 @@ def _openings(path: Path) -> dict[str, Opening]:
 
 
 def kept_rows(path: Path) -> tuple[list[Row], int]:
-    """The rows at one moment, and how many were ever made; ConfigError for anything but a ledger."""
+    """The rows at one moment, and how many were ever added; ConfigError for anything but a ledger."""
     content = _at_rest(path)
     if _WRITE_AHEAD in content[18:20]:
         raise ConfigError(f"{path.name} has the write-ahead log of an older fl_dp; {_EXPORT}.")
@@ -157,7 +148,7 @@ def kept_rows(path: Path) -> tuple[list[Row], int]:
 
 
 def _at_rest(path: Path) -> bytes:
-    """The bytes while nobody writes them: during a transaction, its journal is beside the file."""
+    """The bytes, read while nobody writes: a transaction keeps its journal beside the file."""
     journal = path.with_name(f"{path.name}-journal")
     for look in range(_LOOKS):
         if look:
@@ -172,7 +163,7 @@ def _at_rest(path: Path) -> bytes:
 
 
 def _bind(file: sqlite3.Connection) -> None:
-    """Before the first byte is read: limit length and time, and trust nothing in it."""
+    """Limit length and time, and trust nothing in the file; to be called before its bytes are given."""
     end = time.monotonic() + MOST_SECONDS
     file.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
@@ -198,7 +189,7 @@ def _check_schema(file: sqlite3.Connection, path: Path) -> None:
     found = _schema(file)
     events = next(one for one in known if one[:2] == ("table", "events"))
     if events not in found or not set(found) <= set(known):
-        raise ConfigError(f"{path.name} is no ledger: its tables are others than a ledger has.")
+        raise ConfigError(f"{path.name} is no ledger: it has other tables than a ledger.")
 
 
 def _schema(file: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
@@ -207,7 +198,7 @@ def _schema(file: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
 
 
 def _rows(file: sqlite3.Connection, path: Path, size: int) -> Iterator[Row]:
-    """One row after the other; ConfigError once they have more characters than the file has bytes."""
+    """The rows, one by one; ConfigError once they have more characters than the file has bytes."""
     for number, content, hashed in file.execute("SELECT id, content, hash FROM events ORDER BY id"):
         size -= len(text(content)) + len(text(hashed)) + 1
         if size < 0:

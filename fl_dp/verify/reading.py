@@ -1,6 +1,5 @@
-"""Reads untrusted files: only plain ones, within bounds, and without ever waiting for one."""
+"""Reads untrusted files: only plain files, within bounds, and without waiting."""
 
-import math
 import os
 import stat
 import tomllib
@@ -12,22 +11,22 @@ from typing import Any, BinaryIO
 from fl_dp.config.files import DAMAGED, parse_json
 from fl_dp.errors import ConfigError
 
-# Bytes. Parsed JSON takes up to 24 times as many: 1.5 GiB at most. With 5,000 clients: a round 1.8 MB
-# (1,000 are read one after the other), a summary 3.0 MB, their statements 3.9 MB. So 80,000 clients fit.
+# In bytes. Parsed JSON takes up to 24 times as much memory, 1.5 GiB at most. 5,000 clients need 1.8 MB for a
+# round (rounds are read one by one), 3.0 MB for a summary, 3.9 MB for statements. So 80,000 clients fit.
 MOST_JSON = 2**26  # of a whole file
 MOST_LINE = 2**25  # of rounds.jsonl
 _MOST_TOML = 2**20  # of settings; ours have some 2,000
 
 
 class CutOffError(ConfigError):
-    """A file's last line is incomplete: its writer was stopped, or somebody has cut it off."""
+    """A file's last line is incomplete: its writer was stopped, or somebody cut it off."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """The plain file, open for reading; ConfigError for a link, a pipe, a device, or no file.
 
-    A link could lead to any file of this machine, whose content a finding might show.
+    A link could lead to any file of this machine, and a finding might then show its content.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -45,7 +44,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has that name, including a broken link."""
+    """Whether anything has that name, even a broken link."""
     return os.path.lexists(path)
 
 
@@ -58,9 +57,9 @@ def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
     return content
 
 
-def read_json(path: Path, most: int = MOST_JSON) -> Any:
+def read_json(path: Path) -> Any:
     """The parsed file; ConfigError if it is not JSON."""
-    return parse_json(read_bytes(path, most), path.name)
+    return parse_json(read_bytes(path), path.name)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def check_bounds(path: Path, *, by_line: bool = False) -> None:
-    """Raise ConfigError if a file, or a line of it, is too long to parse; for files parsed elsewhere."""
+    """Raise ConfigError if a file that is parsed elsewhere is too long; by_line: if a line of it is."""
     with opened(path) as file:
         if not by_line and file.seek(0, os.SEEK_END) > MOST_JSON:
             raise ConfigError(f"{path.name} is longer than {_mib(MOST_JSON)}, and was not read.")
@@ -100,21 +99,7 @@ def check_bounds(path: Path, *, by_line: bool = False) -> None:
 
 
 def _mib(count: int) -> str:
-    """A bound in bytes, in words."""
     return f"{count / 2**20:g} MiB"
-
-
-def number(found: object) -> float:
-    """A finite number; ValueError for anything else, including a bool."""
-    if type(found) not in (int, float):
-        raise ValueError("no number")
-    try:
-        value = float(found)  # type: ignore[arg-type]
-    except OverflowError:
-        raise ValueError("too large") from None
-    if not math.isfinite(value):
-        raise ValueError("not finite")
-    return value
 
 
 def whole(found: object) -> int:

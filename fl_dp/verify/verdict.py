@@ -7,11 +7,11 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.wording import counted
-from fl_dp.verify.check import Checked, Evidence, Outcome
+from fl_dp.verify.check import Evidence, Found, Outcome
 
-# What no site has signed of a run. Beside the words are the fields that they cover: a test checks that each
-# field of a run's files is here, is signed by a site, or follows from fields that are.
-# Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
+# What no site signs, in words, with the fields that these words cover. A test checks that each field of a
+# run's files is here, is signed by a site, or follows from signed fields. They are fields of a `Summary`, of
+# a `RoundReport` and their parts, of a `ModelDescription` (model.FIELD), or whole files.
 UNSIGNED = {
     "which other clients took part": "clients",
     "what the server's operator calls the data": "model.data",
@@ -48,28 +48,28 @@ UNSIGNED = {
 
 LISTED = "what no site has signed is listed last"  # by `fl-dp verify`, in the words of UNSIGNED
 _WIDTH = 12
-_MOST_OF_A_LINE = 4096  # characters; names in it are already cut, but a file's own is not
+_MOST_OF_A_LINE = 4096  # characters; names in a line are already cut, but the name of a file is not
 
 
-def agrees(results: Sequence[Checked]) -> bool:
+def agrees(results: Sequence[Found]) -> bool:
     """Whether nothing differs."""
     return not any(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
 
 
-def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
-    """What may be believed, and what may not, in a line."""
+def verdict(results: Sequence[Found], evidence: Evidence) -> str:
+    """What can be believed and what not, in one line."""
     wrong = sum(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
     if wrong:
         do = "does" if wrong == 1 else "do"
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
-        return "Nothing could be checked: the files that say something were not given."
+        return "Nothing could be checked: no file that says something was given."
     return f"{_mark(evidence)}{_authenticity(results, evidence)}"
 
 
-def unsigned(results: Sequence[Checked], evidence: Evidence) -> tuple[str, ...]:
-    """What no site signs, to be listed last where the verdict says so."""
+def unsigned(results: Sequence[Found], evidence: Evidence) -> tuple[str, ...]:
+    """What no site signs, if the verdict says that it is listed; else empty."""
     return tuple(UNSIGNED) if LISTED in verdict(results, evidence) else ()
 
 
@@ -78,25 +78,25 @@ def _mark(evidence: Evidence) -> str:
     return "" if summary is None or summary.private else "NOT PRIVATE, and "
 
 
-def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
+def _authenticity(results: Sequence[Found], evidence: Evidence) -> str:
     signed = {name for result in results for name, known in result.signed.items() if known}
     everybody = set(evidence.summary.clients) if evidence.summary else set()
     if not signed:
         return (
             "consistent, not authenticated: what was given agrees with itself. Whoever can write this folder "
-            "could have rewritten all of it; only the sites' signatures, by a roster that you trust, can "
-            "show that nobody did."
+            "could have rewritten all of it. Only the sites' signatures, checked by a roster that you trust, "
+            "can show that nobody did."
         )
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
     if evidence.summary is None:
         return (
-            f"consistent, not authenticated: what was signed, by {whose}, could be held against nothing, "
-            "because there is no summary.json."
+            f"consistent, not authenticated: what was signed, by {whose}, could not be compared, because "
+            "there is no summary.json."
         )
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed what it calls its data, what it says they have "
-            f"spent, and the model, by {whose}, and all else agrees; {LISTED}."
+            f"authentic: every client's own site has signed, by {whose}, the name of its data, what they "
+            f"have spent by its word, and the model. All else agrees; {LISTED}."
         )
     missing = len(everybody - signed)
     return (
@@ -105,25 +105,26 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     )
 
 
-def in_words(results: Sequence[Checked], width: int = 0) -> Iterator[str]:
-    """Each finding, with its place and meaning below. width: of a terminal, to fold lines for."""
+def in_words(results: Sequence[Found], width: int = 0) -> Iterator[str]:
+    """Each finding, with its place and meaning below. width: see `wrapped`."""
     for result in results:
         for one in result.findings:
             start = f"{one.outcome:<{_WIDTH - 2}} {result.name:<{_WIDTH}} "
-            yield from _folded(one.what, start, width)
+            yield from wrapped(one.what, width, start)
             for more in (one.where, one.means):
                 if more:
-                    yield from _folded(more, " " * len(start), width)
+                    yield from wrapped(more, width, " " * len(start))
 
 
-def _folded(text: str, start: str, width: int) -> list[str]:
+def wrapped(text: str, width: int, start: str = "") -> list[str]:
+    """The text, clean, in lines of a terminal. width: in columns; 0 for one line. start: before the first."""
     line = clean(text, _MOST_OF_A_LINE)
-    if width < 2 * len(start):
+    if width <= 2 * len(start):
         return [start + line]
     return textwrap.wrap(line, width, initial_indent=start, subsequent_indent=" " * len(start))
 
 
-def to_json(results: Sequence[Checked], evidence: Evidence) -> dict[str, Any]:
+def to_json(results: Sequence[Found], evidence: Evidence) -> dict[str, Any]:
     return {
         "run": str(evidence.folder.path),
         "agrees": agrees(results),

@@ -2,11 +2,10 @@
 
 import pytest
 
-from fl_dp.audit.settings import Overrides, audit_gradients
+from fl_dp.audit.settings import audit_gradients
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
-ONCE = Overrides(steps=1)
 TASK = """
 import torch
 from fl_dp import Task
@@ -36,15 +35,15 @@ def test_a_client_is_audited_at_the_rate_of_its_declared_number(tmp_path):
         expected_batch_size=6,
         physical_batch_size=6,
     )
-    assert audit_gradients(own, ONCE, 5).sample_rate == 6 / 24  # of 20 records
+    assert audit_gradients(own, 5, steps=1).sample_rate == 6 / 24  # of 20 records
 
 
 def test_a_sum_is_not_audited():
     with pytest.raises(ConfigError, match='noise are those of aggregation = "mean": audit that'):
-        audit_gradients(config(aggregation="secure"), ONCE, 20)
+        audit_gradients(config(aggregation="secure"), 20, steps=1)
 
 
 def test_it_is_audited_as_it_clips():
     """One audit in twenty overrates, at most; of a step that clips otherwise, each."""
     clipping = config(clipping="automatic", noise_multiplier=2.0, expected_batch_size=64)
-    assert any(audit_gradients(clipping, ONCE, 20).passed for _ in range(4))
+    assert any(audit_gradients(clipping, 20, steps=1).passed for _ in range(4))

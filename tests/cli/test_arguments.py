@@ -116,7 +116,7 @@ def test_a_key_given_twice_is_refused(file):
     with pytest.raises(ConfigError, match=r"NBCLIENTS \(clients\) = 2: given twice"):
         read_request(file, ["3"], ["clients=2"])
     with pytest.raises(ConfigError, match="seed = 1: given twice"):
-        read_request(file, settings=["seed=2"], seed=1)
+        read_request(file, settings=["seed=2"], options={"seed": 1})
 
 
 def test_an_error_of_the_file_names_the_file(tmp_path):
@@ -163,7 +163,11 @@ def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file):
     lines = [line.partition(f"{file}, ")[2].partition(":")[0] for line in told()]
     assert lines == ["line 1", "line 2", "line 4", "line 5"]
     file.write_text("")
-    assert told(["0"], ["epsilon=0"], seed=-1) == ["--seed: seed", "NBCLIENTS (clients)", "--set: epsilon"]
+    assert told(["0"], ["epsilon=0"], options={"seed": -1}) == [
+        "--seed: seed",
+        "NBCLIENTS (clients)",
+        "--set: epsilon",
+    ]
 
 
 def test_what_is_found_later_is_told_where_it_stands_too(file):

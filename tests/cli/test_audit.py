@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from fl_dp.cli.audit import audit
+from fl_dp.audit.one_run import AuditReport
+from fl_dp.cli.audit import _line, audit
 from fl_dp.cli.common import run_command
 from fl_dp.training import step
 
@@ -20,6 +21,12 @@ def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(capsys, monke
     monkeypatch.setattr(step, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
     assert run_command(audit, [*SMALL, "--noise-multiplier", "4"]) == 1
     assert "FAILED" in capsys.readouterr().out
+
+
+def test_a_claim_is_rounded_up_and_a_lower_bound_down():
+    line = _line(AuditReport(1.0001, 0.9999, 0.9999, 1e-5, 100, 10, 9, 1.0, 1.0, 1, "pld"))
+    assert "claimed epsilon 1.001 at" in line
+    assert "at least 0.999 by f-DP" in line
 
 
 def test_json_of_several_noise_levels(capsys):

@@ -70,8 +70,20 @@ def test_a_ledger_that_is_not_there_is_not_begun_and_help_is_readable(words, tmp
     assert list(tmp_path.iterdir()) == []
     assert ledger(words[0], "--help") == 0
     out = capsys.readouterr().out
-    assert "[required]" in out
+    assert ("[required]" in out) == (words != ["show"])
     assert "\\" not in out
+
+
+def test_without_a_path_the_ledger_of_this_machine_s_clients_is_shown(path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(path.parent / "state"))
+    assert ledger("show") == 1
+    assert "state/fl-dp/ledger/ledger.sqlite: there is no ledger" in capsys.readouterr().err
+    with Ledger.open() as opened:
+        assert ledger("show") == 0
+        assert "ledger.sqlite: no data set is registered yet\n" in capsys.readouterr().out
+        opened.register("mine", "f1", 1000)
+    assert ledger("show") == 0
+    assert "mine" in capsys.readouterr().out
 
 
 def test_a_broken_ledger_is_named_with_its_entry(path, capsys):

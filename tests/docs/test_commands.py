@@ -86,7 +86,8 @@ def test_a_command_that_is_only_checked_asks_for_a_run_that_can_be(page, line, t
     assert words[0] == "./run.sh", f"{page}: only ./run.sh can be checked"
     given = options_of(words[1:])
     simulation_engine(given["simulate"], given["ray_address"])
-    request = read_request(given["config"], given["words"] or (), given["settings"] or (), given["seed"])
+    options = {"seed": given["seed"]}
+    request = read_request(given["config"], given["words"] or (), given["settings"] or (), options)
     check_choices(request.config)
 
 

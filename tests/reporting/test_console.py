@@ -158,6 +158,20 @@ def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
     assert float(text) >= (epsilon if epsilon is not None else 0)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [
+        (1.2345671, "1.234568"),
+        (0.5, "0.500000"),
+        (1.01e-6, "1.1e-6"),
+        (-math.inf, "-inf"),
+        (math.nan, "nan"),
+    ],
+)
+def test_more_decimals_tell_two_epsilons_apart_and_nothing_that_is_claimed_raises(epsilon, text):
+    assert rounded_up(epsilon, 6) == text
+
+
 @pytest.mark.parametrize("epsilon", [1e16, 1.234e20, 1e308])
 def test_what_only_a_damaged_file_holds_is_short(epsilon):
     assert len(rounded_up(epsilon)) < 10

@@ -1,17 +1,14 @@
 """Reports of a ledger: every epsilon is of what was really paid for, retired accounts included."""
 
-import io
 import math
 
 import pytest
-from rich.console import Console
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.records import Entry
 from fl_dp.reporting.ledger_report import account_reports
-from fl_dp.reporting.table import print_table
 
 BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
 
@@ -58,21 +55,3 @@ def test_epsilon_can_be_asked_for_at_another_delta(accounts):
     new = account_reports(accounts, delta=1e-9)[1]
     assert new.delta == 1e-9
     assert new.epsilon > account_reports(accounts)[1].epsilon
-
-
-def printed(terminal):
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=60, color_system=None)
-    print_table(
-        "Title", ("word", "number"), [("[red]a[/red]", "1"), ("b", "23")], left=("word",), console=console
-    )
-    return console.file.getvalue()
-
-
-def test_a_table_is_plain_on_a_pipe_and_takes_no_name_for_markup():
-    assert printed(terminal=False).splitlines() == [
-        "Title",
-        "word          number",
-        "[red]a[/red]       1",
-        "b                 23",
-    ]
-    assert "[red]a[/red]" in printed(terminal=True)

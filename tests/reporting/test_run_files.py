@@ -12,7 +12,7 @@ from fl_dp.accounting.cost import Cost
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import code_digest, versions
-from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.report_json import strict_json
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 

@@ -46,46 +46,35 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         directory.append_round(REPORT.line)
     line, again = (directory.path / "rounds.jsonl").read_text().splitlines()
     assert line == again
+    common = {"reported": {}, "arithmetic": "steady-rows", "scaled": 1.0, "delta": 1e-5, "budget": 3.0}
+    trained = {
+        "epsilon": 1.5,
+        "accountant": "pld",
+        "steps": 10,
+        "sample_rate": 0.1,
+        "rounds_left": 2,
+        "status": "trained",
+        "reason": "",
+        "noise_multiplier": 1.1,
+        "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 10}],
+        **common,
+    }
+    idle = {
+        "epsilon": 0.0,
+        "accountant": "rdp",
+        "steps": 0,
+        "rounds_left": 0,
+        "status": "idle",
+        "reason": "why",
+    }
+    idle |= {"sample_rate": None, "noise_multiplier": None, "charges": [], **common}
     assert strict(line) == {
         "round": 1,
         "private": True,
         "epsilon": 1.5,
         "delta": 1e-5,
         "noise_multiplier": 1.1,
-        "clients": {
-            "0": {
-                "epsilon": 1.5,
-                "accountant": "pld",
-                "steps": 10,
-                "sample_rate": 0.1,
-                "rounds_left": 2,
-                "status": "trained",
-                "reason": "",
-                "reported": {},
-                "arithmetic": "steady-rows",
-                "scaled": 1.0,
-                "delta": 1e-5,
-                "budget": 3.0,
-                "noise_multiplier": 1.1,
-                "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 10}],
-            },
-            "1": {
-                "epsilon": 0.0,
-                "accountant": "rdp",
-                "steps": 0,
-                "sample_rate": None,
-                "rounds_left": 0,
-                "status": "idle",
-                "reason": "why",
-                "reported": {},
-                "arithmetic": "steady-rows",
-                "scaled": 1.0,
-                "delta": 1e-5,
-                "budget": 3.0,
-                "noise_multiplier": None,
-                "charges": [],
-            },
-        },
+        "clients": {"0": trained, "1": idle},
         "federation": {
             "largest": 1.5,
             "median": 0.75,

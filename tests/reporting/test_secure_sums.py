@@ -5,14 +5,13 @@ import json
 import math
 
 import pytest
+from reporting.test_table import a_ledger
 from rich.console import Console
 from run_records import client as reported
 from run_records import record, summary
 
 from fl_dp.accounting.alone import compute_epsilon_alone
-from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.config.run import RunConfig
@@ -122,27 +121,17 @@ def test_the_largest_epsilon_that_holds_alone_is_a_number(epsilons, then):
     assert alone_line(summary(clients)).endswith(f"If that fails, {then}")
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("data", "print", 2000)
-        budget = Budget(3.0, 1e-5, "rdp", 4.0)
-        request = ReservationRequest("data", "run", 1, Entry(0.1, 6.0, 5, 8), budget)
-        assert not isinstance(ledger.reserve_all([request])[0], Exception)
-        ledger.register("other", "print 2", 2000, source="elsewhere")
-        ledger.reserve("other", "run", 1, Entry(0.1, 6.0, 5), Budget(3.0, 1e-5, "rdp"))
-        yield ledger
-
-
-def test_ledger_show_has_both(ledger, capsys):
-    shared, plain = account_reports(ledger.accounts())
+def test_ledger_show_has_both(tmp_path, capsys):
+    path = a_ledger(tmp_path)
+    with Ledger.open_existing(path) as ledger:
+        shared, plain = account_reports(ledger.accounts())
     assert shared.epsilon_alone == compute_epsilon_alone((SHARED,), 1e-5, "rdp")
     assert (shared.budget_alone, plain.epsilon_alone) == (4.0, None)
     assert shared.to_dict()["spent"][0]["shares"] == 8
     told = plain.to_dict()
     assert "alone" not in json.dumps(told, default=str)
     assert told["rounds"][0]["entry"] == PLAIN.to_dict()
-    assert run_command(app, ["ledger", "show", str(ledger.path)]) == 0
+    assert run_command(app, ["ledger", "show", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "total (alone)" in printed
-    assert "only each client's own share of the noise protects it" in " ".join(printed.split())
+    assert "only each client's own share of the noise protects it then" in " ".join(printed.split())

@@ -36,6 +36,15 @@ def test_words_are_broken_to_fit_and_numbers_and_heads_are_not():
     assert together.count("\u60a3") == 40
 
 
+def test_a_table_is_plain_and_takes_no_name_for_markup():
+    rows = [("[red]a[/red]", "1"), ("b", "23")]
+    assert printed(("word", "number"), rows, left=("word",))[1:] == [
+        "word          number",
+        "[red]a[/red]       1",
+        "b                 23",
+    ]
+
+
 def test_where_numbers_do_not_fit_each_row_is_a_block():
     columns = ("name", *(f"column {k}" for k in range(12)))
     lines = printed(columns, [("a", *("1234567890",) * 12), ("only a note",)])

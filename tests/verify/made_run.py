@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import tomli_w
 import torch
 from kits.made import SITES, Made, federation_in
+from run_records import client, record, summary
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -21,11 +23,11 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster
 from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.reports import ClientReport, FederationBudget, OpenedSum, RoundReport, Summary
+from fl_dp.reporting.reports import FederationBudget, OpenedSum, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
-from fl_dp.verify.check import Checked, Evidence, Finding, Outcome, checked
+from fl_dp.verify.check import Evidence, Finding, Found, Outcome, checked
 from fl_dp.weights_digest import weights_digest
 
 RUN, SIZE, BATCH, NOISE, STEPS, ROUNDS, DELTA, BUDGET = "7001", 640, 64, 1.5, 20, 3, 1e-5, 3.0
@@ -54,7 +56,7 @@ class MadeRun:
         shutil.copytree(self.files.path, folder)
         return replace(self, files=RunFolder(folder))
 
-    def check(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, Checked]:
+    def check(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, Found]:
         trusted, files = self.roster if roster else None, tuple(self.ledgers.values()) if ledgers else ()
         return {one.name: one for one in checked(Evidence(self.files, trusted, files))}
 
@@ -174,16 +176,14 @@ def alone(steps: int, shares: int) -> float | None:
 
 def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: int) -> RoundReport:
     clients = {
-        site: ClientReport(
-            epsilon=epsilon(spent[site]),
-            accountant="pld",
+        site: client(
+            epsilon(spent[site]),
             steps=spent[site],
             rounds_left=ROUNDS - number,
             status="trained" if trained[site] else "declined",
             reason="" if trained[site] else "not approved",
             reported=(("steps", STEPS),) if trained[site] else (),
             sample_rate=RATE,
-            delta=DELTA,
             budget=BUDGET,
             noise_multiplier=NOISE,
             charges=charges(spent[site], shares),
@@ -195,27 +195,15 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
     epsilons = [one.epsilon for one in clients.values()]
     together = FederationBudget(
         largest=max(epsilons),
-        median=sum(epsilons) / 2,
+        median=median(epsilons),
         least=min(epsilons),
         accountants=("pld",),
         rounds_ahead=ROUNDS - number,
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
     )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
-    return RoundReport(
-        round=number,
-        private=True,
-        epsilon=max(epsilons),
-        delta=DELTA,
-        federation=together,
-        noise_multiplier=NOISE,
-        clients=clients,
-        loss=0.5,
-        accuracy=0.9,
-        seconds=1.0,
-        metrics={"accuracy": 0.9},
-        secure_sum=opened,
-    )
+    changes = {"epsilon": max(epsilons), "noise_multiplier": NOISE, "secure_sum": opened}
+    return record(number, clients, 1.0, together, **changes)
 
 
 def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
@@ -223,17 +211,13 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
         name: replace(one, rounds=one.steps // STEPS, public_size=SIZE, planned_epsilon=one.epsilon)
         for name, one in last.clients.items()
     }
-    return Summary(
-        status="completed",
-        private=True,
+    return summary(
+        clients,
         rounds=ROUNDS,
         epsilon=last.epsilon,
-        delta=last.delta,
         federation=last.federation,
         accuracy=last.accuracy,
         loss=last.loss,
-        seconds=3.0,
-        clients=clients,
         metrics=last.metrics,
         model_round=ROUNDS,
         planned_epsilon=last.epsilon,
@@ -281,9 +265,9 @@ def signed(said: Statement, key: SigningKey) -> Stated:
 
 
 def add_up(line: Json) -> None:
-    """Let the federation's epsilons be those of the line's two clients."""
-    found = [one["epsilon"] for one in line["clients"].values()]
+    """Let the federation's epsilons be those that this run has cost the line's clients."""
+    found = [one.get("this_run", one)["epsilon"] for one in line["clients"].values()]
     line["epsilon"] = max(found)
-    line["federation"] |= {"largest": max(found), "median": sum(found) / 2, "least": min(found)}
+    line["federation"] |= {"largest": max(found), "median": median(found), "least": min(found)}
     if "planned_epsilon" in line:
         line["planned_epsilon"] = max(found)

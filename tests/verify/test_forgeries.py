@@ -9,13 +9,13 @@ from verify.forger import FORGERIES
 from verify.made_run import MadeRun
 
 from fl_dp.reporting.page import render
-from fl_dp.verify.check import Checked, Evidence, Outcome
+from fl_dp.verify.check import Evidence, Found, Outcome
 from fl_dp.verify.verdict import UNSIGNED, agrees, unsigned, verdict
 
 MASKS = "whether masks hid the parts of secure sums, and of how many clients each sum was"
 
 
-def found_by(results: dict[str, Checked]) -> set[str]:
+def found_by(results: dict[str, Found]) -> set[str]:
     wrong = Outcome.DIFFERS
     return {name for name, one in results.items() if any(found.outcome is wrong for found in one.findings)}
 

@@ -2,12 +2,12 @@
 
 from verify.made_run import MadeRun
 
-from fl_dp.verify.check import Checked, Evidence, Finding, Outcome
+from fl_dp.verify.check import Evidence, Finding, Found, Outcome
 from fl_dp.verify.verdict import UNSIGNED, agrees, in_words, unsigned, verdict
 
 
-def result(*outcomes: Outcome, signed: dict[str, bool] | None = None) -> Checked:
-    return Checked("a check", tuple(Finding(one, "words " * 30) for one in outcomes), signed or {})
+def result(*outcomes: Outcome, signed: dict[str, bool] | None = None) -> Found:
+    return Found("a check", signed or {}, [Finding(one, "words " * 30) for one in outcomes])
 
 
 def test_one_thing_that_differs_is_the_verdict(untouched: MadeRun) -> None:

@@ -21,7 +21,7 @@ from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.server.client_record import AccountOfTests, shows_less
 from fl_dp.federation.server.registration import Registration
-from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE, Quorum
+from fl_dp.federation.server.verify import DECIMALS, ENDED_WITHIN, TOLERANCE, Quorum
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
@@ -34,6 +34,7 @@ from fl_dp.federation.wire.evaluation import (
 from fl_dp.federation.wire.send_receive import BaseGrid, ask, require_answer
 from fl_dp.models.names import common_name
 from fl_dp.records import Refusal, total_steps
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import Estimate, SiteMetrics, TestAccount
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import identity
@@ -215,9 +216,11 @@ def _check_account(answer: SiteHistogram) -> float:
         raise FederationError("its account of test records holds something other than equal evaluations")
     epsilon = Budget(answer.budget, answer.delta, answer.accountant).epsilon_of(answer.spent)
     if not abs(epsilon - answer.epsilon) <= TOLERANCE:
-        raise FederationError(f"claims epsilon {answer.epsilon:.6f}, its evaluations cost {epsilon:.6f}")
+        claimed, cost = rounded_up(answer.epsilon, DECIMALS), rounded_up(epsilon, DECIMALS)
+        raise FederationError(f"claims epsilon {claimed}, its evaluations cost {cost}")
     if epsilon > answer.budget:
-        raise FederationError(f"has spent epsilon {epsilon:.6f}, over its budget of {answer.budget:g}")
+        spent = rounded_up(epsilon, DECIMALS)
+        raise FederationError(f"has spent epsilon {spent}, over its budget of {answer.budget:g}")
     return multiplier
 
 

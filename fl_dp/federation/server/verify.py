@@ -26,6 +26,7 @@ from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, reply_from_c
 from fl_dp.federation.wire.partial_sums import SUM_RECORDS, WeightedSum, group_of, noise_shares_of, read_sum
 from fl_dp.federation.wire.send_receive import require_answer
 from fl_dp.records import ClientStatus, Entry, LocalUpdate, Refusal, leaving
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.wording import counted
 
 logger = logging.getLogger("fl_dp")
@@ -36,6 +37,7 @@ _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.
 GRACE = 2.0  # times the quorum's seconds, for which the others are waited for
 MOST_WORK = 10.0  # the most work of a site, in units of the quorum's: nobody can check its declared size
 TOLERANCE = 1e-6  # of a claimed epsilon: covers rounding between machines, but no other mechanism
+DECIMALS = 6  # of an epsilon in a refusal, which is rounded up
 NO_REPLY = "no reply before the round was closed"
 ENDED_WITHIN = "the run was ended before it had answered"
 LOST_STEPS = (
@@ -279,12 +281,13 @@ def _check_claim(
         raise FederationError(f"claims delta {update.delta:g}, said {client.profile.delta:g} before")
     if not private:
         if update.epsilon != math.inf:
-            raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
+            claimed = rounded_up(update.epsilon, DECIMALS)
+            raise FederationError(f"claims epsilon {claimed} for training without protection")
         return
     epsilon = client.budget.epsilon_of(update.spent)
     if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
-        raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")
+        claimed, cost = rounded_up(update.epsilon, DECIMALS), rounded_up(epsilon, DECIMALS)
+        raise FederationError(f"claims epsilon {claimed}, its mechanism costs {cost}")
     if epsilon > client.profile.epsilon:
-        raise FederationError(
-            f"has spent epsilon {epsilon:.6f}, over its budget of {client.profile.epsilon:g}"
-        )
+        spent = rounded_up(epsilon, DECIMALS)
+        raise FederationError(f"has spent epsilon {spent}, over its budget of {client.profile.epsilon:g}")

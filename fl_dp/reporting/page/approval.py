@@ -1,4 +1,4 @@
-"""What people add to a report: the purpose, who approves and when, and what a record of processing needs."""
+"""What people add to a report: purpose, approval, and what a record of processing needs."""
 
 import dataclasses
 import datetime
@@ -19,10 +19,10 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An empty field is not yet given; the page has a line to fill it in by hand. date: see `day`.
+    """An empty field was not given: the page has a line to fill it in by hand. date: see `day`.
 
-    operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
-    legal_basis: of the processing. In approval.toml each is named with - for _.
+    operator: who runs server and sites. recipients: who gets the model. retention: how long it is kept.
+    legal_basis: of the processing. approval.toml has - for _ in the names.
     """
 
     purpose: str = ""
@@ -38,7 +38,7 @@ _KEYS = {field.name.replace("_", "-"): field.name for field in dataclasses.field
 
 
 def read_approval(folder: RunFolder) -> Approval:
-    """Read approval.toml; empty if there is none. ConfigError if it says anything else."""
+    """Read approval.toml; empty if there is none. ConfigError if it holds anything else."""
     path = folder.approval
     if not path.exists():
         return Approval()
@@ -50,7 +50,7 @@ def read_approval(folder: RunFolder) -> Approval:
 
 
 def day(text: str) -> datetime.date | None:
-    """The day that a text names as year-month-day; None if there is no such day."""
+    """The day that the text names as year-month-day; None if there is no such day."""
     try:
         return datetime.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -58,7 +58,7 @@ def day(text: str) -> datetime.date | None:
 
 
 def _check_date(text: str) -> None:
-    """Raise ConfigError unless the date can be signed: a real day that has begun somewhere on earth."""
+    """Raise ConfigError unless the date is a real day that has begun somewhere on earth."""
     found = day(text)
     if found is None:
         raise ConfigError(
@@ -68,10 +68,10 @@ def _check_date(text: str) -> None:
         raise ConfigError(f"--date {text}: lies in the future; name the day of the approval.")
 
 
-def write_approval(folder: RunFolder, **given: str | None) -> Approval:
-    """Write the given fields to approval.toml atomically; a field that is None stays as it was.
+def write_approval(folder: RunFolder, **given: str | None) -> None:
+    """Write the given fields of `Approval` to approval.toml, atomically; None leaves a field as it was.
 
-    given: fields of `Approval`. The file then has all of its keys, so that the rest can be filled in there.
+    The file then has all keys, so that the rest can be filled in there.
     """
     said = {name: value for name, value in given.items() if value is not None}
     for name, value in said.items():
@@ -84,4 +84,3 @@ def write_approval(folder: RunFolder, **given: str | None) -> Approval:
     approval = dataclasses.replace(read_approval(folder), **cleaned)
     text = tomli_w.dumps({key: getattr(approval, name) for key, name in _KEYS.items()})
     write_whole(folder.approval, lambda file: file.write(text.encode()))
-    return approval

@@ -1,6 +1,6 @@
-"""Figures as inline SVG: in the page's colours, light or dark, with no text taken for a formula.
+"""Figures as inline SVG, in the page's colours, light or dark. No text is taken for a formula.
 
-Lines differ by dashes and markers: colour alone never carries information.
+Lines also differ by dashes and markers: colour alone never carries information.
 """
 
 import io
@@ -62,7 +62,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """key: prefix of its ids. text: description for those who cannot see it."""
+    """key: prefix of its ids. text: a description for readers who cannot see it."""
 
     key: str
     title: str
@@ -90,12 +90,12 @@ def new_axes(
     columns: int = _COLUMNS,
     place: tuple[float, float, float, float] = PLACE,
 ) -> Axes:
-    """Empty axes of a new figure, inside `drawing`.
+    """Empty axes of a new figure; call it inside `drawing`.
 
-    across, up: axis labels; labels: number of legend entries above, in so many columns (`columns_of`).
-    place: as `PLACE`.
+    across, up: axis labels. labels, columns: number of legend entries above, and of their columns
+    (`columns_of`). place: see `PLACE`.
     """
-    # fixed margins: a layout that measures all text first takes as long as all the drawing
+    # fixed margins: measuring all text first takes as long as the drawing itself
     top = 0.1 + 0.17 * -(-labels // columns)  # inches
     left, bottom, width, height = place
     whole = bottom + height + top
@@ -108,81 +108,75 @@ def new_axes(
     return axes
 
 
-def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
-    """The style of line `number`, so that it can be told from others without colours."""
+def style(number: int, points: int) -> dict[str, Any]:
+    """The style of line `number`: it differs from others also without colours."""
     return {
         "color": LINES[number % len(LINES)],
         "linestyle": DASHES[number % len(DASHES)],
         "marker": MARKERS[number % len(MARKERS)],
         "markersize": 4.5,
         "markevery": max(1, points // _MOST_MARKED),
-        "linewidth": width,
+        "linewidth": 1.6,
     }
 
 
 def short(name: str, longest: int) -> str:
-    """Shortened to so many characters; matplotlib leaves out labels that begin with an underscore."""
+    """The name, cut to so many characters. matplotlib leaves out labels that begin with an underscore."""
     cut = clean(name, longest)
     return f" {cut}" if cut.startswith("_") else cut
 
 
 def columns_of(labels: Sequence[str]) -> int:
-    """Number of legend columns such that none of these labels is cut at the figure's edge."""
+    """Number of legend columns for which no label is cut at the figure's edge."""
     return 1 if any(len(one) > _SHORT for one in labels) else _COLUMNS
 
 
 def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
-    """At most `most` of them at equal distances, and the last one."""
+    """At most `most` of the points, at equal distances, and the last point."""
     step = -(-len(found) // most)
     return found if step <= 1 else [*found[:-1:step], found[-1]]
 
 
-def _legend(axes: Axes) -> None:
-    columns = columns_of(axes.get_legend_handles_labels()[1])
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.12, 1.0),
-        ncols=columns,
-        frameon=False,
-        fontsize=8.0,
-        handlelength=2.6,
-        borderaxespad=0.2,
-        columnspacing=1.2,
-    )
-
-
 def framed(axes: Axes, key: str, title: str, text: str) -> Figure:
-    """The figure of these axes, with a legend if anything has a label; see `Figure`."""
-    if axes.get_legend_handles_labels()[1]:
-        _legend(axes)
+    """The figure of these axes, with a legend if something has a label; see `Figure`."""
+    if labels := axes.get_legend_handles_labels()[1]:
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.12, 1.0),
+            ncols=columns_of(labels),
+            frameon=False,
+            fontsize=8.0,
+            handlelength=2.6,
+            borderaxespad=0.2,
+            columnspacing=1.2,
+        )
     return Figure(key, title, text, _as_svg(axes, key))
 
 
 def _as_svg(axes: Axes, key: str) -> Markup:
-    """The figure of these axes as an element of the page, which names it by its caption and text."""
+    """The figure of these axes as an element of the page, named by its caption and text."""
     sheet: Any = axes.figure
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     canvas: Any = FigureCanvasSVG(sheet)
     canvas.print_svg(file, metadata=nothing)
-    body = _body(file.getvalue(), key)
-    width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
+    width, height = sheet.get_figwidth() * 72, sheet.get_figheight() * 72
     return Markup(  # its texts are escaped by matplotlib
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
-        f"{body}</svg>"
+        f"{_body(file.getvalue(), key)}</svg>"
     )
 
 
 def _body(svg: str, key: str) -> str:
-    """The SVG's inner markup, with ids of its own and the page's colours."""
+    """The SVG's inner markup, with prefixed ids and the page's colours."""
     start = svg.index(">", svg.index("<svg")) + 1
     body = svg[start : svg.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", body))
 
     def own(found: re.Match[str]) -> str:
-        """Prefix each id that is referred to; drop the others and repeats, which matplotlib writes."""
+        """Prefix ids that are referred to; drop other ids, and repeats, which matplotlib writes."""
         if found[1] not in used:
             return ""
         used.remove(found[1])
@@ -190,14 +184,7 @@ def _body(svg: str, key: str) -> str:
 
     body = re.sub(r' id="([^"]*)"', own, body)
     body = re.sub(r"(url\(|href=\")#([\w-]+)", rf"\g<1>#{key}-\g<2>", body)
-    return _colored(re.sub(r"\n\s*", "\n", body))
-
-
-def _colored(body: str) -> str:
-    """Replace colours in tags, never in text."""
-    pattern = re.compile("|".join(_VARIABLES))
-
-    def in_tag(tag: re.Match[str]) -> str:
-        return pattern.sub(lambda found: _VARIABLES[found[0]], tag[0])
-
-    return re.sub(r"<[^>]*>", in_tag, body)
+    body = re.sub(r"\n\s*", "\n", body)
+    colors = re.compile("|".join(_VARIABLES))
+    # in tags, never in text
+    return re.sub(r"<[^>]*>", lambda tag: colors.sub(lambda found: _VARIABLES[found[0]], tag[0]), body)

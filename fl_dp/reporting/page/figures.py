@@ -21,9 +21,10 @@ from fl_dp.reporting.page.canvas import (
     style,
     thinned,
 )
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import epsilon, measured
-from fl_dp.reporting.page.outcomes import Histogram, Outcomes, Share, outcomes_of
-from fl_dp.reporting.page.read import RunFacts
+from fl_dp.reporting.page.outcomes import Histogram, Outcomes, outcomes_of
+from fl_dp.reporting.reports import Estimate
 
 _RIGHT = 0.1  # of a figure's width, for a second scale
 _FEW = 20  # clients with a bar each
@@ -33,13 +34,13 @@ _LEFT, _BESIDE = (0.55, 0.48, 1.7, 1.7), (3.0, 0.48, 1.7, 1.7)  # two axes of on
 
 
 def figures(run: RunFacts) -> list[Figure]:
-    """Those of the three that have something to show."""
+    """The figures that have something to show."""
     with drawing():
         return [one for one in (over_rounds(run), spending(run), answers(run)) if one is not None]
 
 
 def over_rounds(run: RunFacts) -> Figure | None:
-    """The first metric, or else the loss, and epsilon; None without rounds that have one."""
+    """The first metric, or else the loss, and epsilon; None if no round has either."""
     name = run.first
     points = [(one.report.round, value) for one in run.history if (value := one.measured(name)) is not None]
     spent = [
@@ -75,7 +76,7 @@ def over_rounds(run: RunFacts) -> Figure | None:
 
 
 def spending(run: RunFacts) -> Figure | None:
-    """This run's epsilon of each client, that with other runs, and its budget; of many, by rank."""
+    """Each client's epsilon in this run and with other runs, and its budget; many clients by rank."""
     found = [
         (name, one.cost.epsilon, one.epsilon, one.budget)
         for name, one in run.clients.items()
@@ -109,7 +110,7 @@ def spending(run: RunFacts) -> Figure | None:
 
 
 def answers(run: RunFacts) -> Figure | None:
-    """Confusion; where two classes are, ROC with calibration. On the server's test data, or the sites'."""
+    """Confusion, or for two classes ROC and calibration; on the server's test data, or else the sites'."""
     on, found = "the server's test data", run.outcomes
     if not found.classes and run.site_metrics:
         on = "the sites' own test records"
@@ -136,7 +137,7 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
         look = style(place, 1) | {"markersize": 3}
         points = [(point.others, point.own) for point in scored.curve()]
         told = [(x.value, y.value) for x, y in points if x.value is not None and y.value is not None]
-        if told:  # no line where noise hides every point: it would look like a guess by chance
+        if told:  # no line if noise hides every point: it would look like guessing by chance
             label = names[place] if several else None
             axes.plot(*zip((0.0, 0.0), *told, (1.0, 1.0), strict=True), label=label, **look)
         shares = list(zip(scored.places, scored.calibration(), strict=True))
@@ -156,14 +157,14 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
     return framed(axes, "f-answers", f"ROC and calibration on {on}", text)
 
 
-def _ends(found: Share) -> str:
+def _ends(found: Estimate) -> str:
     if found.value is None or found.low is None or found.high is None:
         return "not told"
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def _confusion(on: str, found: Outcomes) -> Figure:
-    """Of each class, a row, the per cent of its records that were predicted as each class."""
+    """A row for each class: the per cent of its records that were predicted as each class."""
     names, side = [short(one, _LONGEST) for one in found.classes], len(found.classes)
     left = 0.35 + 0.075 * max(map(len, names))
     axes = new_axes("predicted", "class", place=(left, left, 4.67 - left, min(3.4, max(1.2, 0.34 * side))))

@@ -1,4 +1,4 @@
-"""Numbers as the page writes them. An epsilon is rounded up: it is never shown below the computed value."""
+"""Numbers as the page writes them. An epsilon is rounded up, never shown below the computed value."""
 
 import math
 
@@ -11,7 +11,7 @@ NOT_USED = "not used"
 
 
 def epsilon(value: float | None) -> str:
-    """Two decimals, rounded up; INFINITE if none holds."""
+    """Rounded up, with two decimals; INFINITE if no epsilon holds."""
     return INFINITE if value is None or math.isinf(value) else rounded_up(value)
 
 
@@ -36,7 +36,7 @@ def seconds(value: float | None) -> str:
 
 
 def moment(text: str) -> str:
-    """A UTC time in ISO 8601, as files have it, in readable form: "2026-01-01 00:00:00"."""
+    """A UTC time in ISO 8601 in readable form: "2026-01-01 00:00:00"."""
     return text.removesuffix("+00:00").replace("T", " ", 1) or UNKNOWN
 
 

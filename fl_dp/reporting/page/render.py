@@ -1,6 +1,6 @@
-"""Renders the page of a run as one HTML text, writes it, and gives the line about it at the end of a run.
+"""Renders the page of a run as HTML and writes it.
 
-The same files and versions give the same bytes: no clock, no path of this machine, no randomness.
+The same files and versions give the same bytes: no clock, no path of this machine and no randomness is used.
 """
 
 import datetime
@@ -19,11 +19,13 @@ from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.console import alone_words, constant_words
 from fl_dp.reporting.page import numbers
 from fl_dp.reporting.page.approval import day
+from fl_dp.reporting.page.facts import Named, RunFacts
 from fl_dp.reporting.page.outcomes import WITHHELD
-from fl_dp.reporting.page.read import Named, RunFacts, read_run
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.tables import tables
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.provenance import drawn_by
-from fl_dp.reporting.reports import BEYOND_USE, NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
+from fl_dp.reporting.reports import BEYOND_USE
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted, some
 
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
 
 _LONGEST, _LONGEST_NAME = 4096, 80  # characters of a text, and of the run's name in a footer
 _NAMED = 12  # clients, or names of data, in one line
-_SITES, _OF_A_SITE = 20, 6  # with a line of their own to sign; clients named in it
+_SITES, _OF_A_SITE = 20, 6  # sites with a line to sign, and clients named in each
 
 
 def write_page(folder: RunFolder, out: Path | None = None) -> Path:
-    """Write the page of the run to `out`, or else to report.html in its folder, and return its path.
+    """Write the page of the run to `out`, or else to report.html in its folder. Returns its path.
 
-    ConfigError if the run cannot be read, a package is missing or the file cannot be written.
+    ConfigError if the run cannot be read, a package is missing, or the file cannot be written.
     """
     file, text = out or folder.report, render_page(folder)
     try:
@@ -51,9 +53,9 @@ def write_page(folder: RunFolder, out: Path | None = None) -> Path:
 
 
 def written_at_the_end(folder: RunFolder) -> str:
-    """Write the page of a finished run, and return the line for the console.
+    """Write the page of a finished run. Returns the line for the console.
 
-    Never raises: the run is complete whether there is a page or not.
+    It never raises: the run is complete even without a page.
     """
     try:
         page = write_page(folder)
@@ -101,19 +103,19 @@ def render_page(folder: RunFolder) -> str:
 
 
 def operators_word(run: RunFacts) -> str:
-    """The server operator's name for the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
+    """The server operator's name for the data: "csv", "ward 7 (csv)". Sites may call theirs otherwise."""
     named, kind = run.of_setting.get("data-name", ""), _kind(run)
     return f"{named} ({kind})" if named else kind
 
 
 def _kind(run: RunFacts) -> str:
-    """From model.json, which says what the task has read; without it, from the setting."""
+    """The kind of data that the task has read, by model.json; without it, by the setting."""
     said, setting = run.described, run.of_setting.get("data", "").partition(":")[0]
     return said.get("data") or said.get("task") or setting or numbers.UNKNOWN
 
 
 def other_words(run: RunFacts) -> str:
-    """Names that sites state for their data and that differ from the operator's; empty if none do."""
+    """The names that sites state for their data, if they differ from the operator's; else empty."""
     kind, name = _kind(run), run.of_setting.get("data-name", "")
     others = [
         f"{one.data} ({one.kind})" if one.kind else one.data
@@ -126,7 +128,7 @@ def other_words(run: RunFacts) -> str:
 
 
 def _guess(run: RunFacts) -> str:
-    """How often a guess at even odds can be right, by the epsilon that is shown; empty if none holds."""
+    """How often a guess at even odds can be right, by the shown epsilon; empty if no epsilon holds."""
     shown = numbers.epsilon(run.epsilon)
     if shown == numbers.INFINITE:
         return ""
@@ -134,9 +136,9 @@ def _guess(run: RunFacts) -> str:
 
 
 def approval_lines(run: RunFacts) -> Named:
-    """The fields of a record of processing; empty ones are lines to fill in by hand.
+    """The fields of a record of processing; empty ones become lines to fill in by hand.
 
-    The result of `fl-dp verify` is always empty: the page is drawn before it.
+    The result of `fl-dp verify` is always empty: the page is drawn first.
     """
     said = run.approval
     return (
@@ -153,9 +155,9 @@ def approval_lines(run: RunFacts) -> Named:
 
 
 def _date(text: str, ended: str) -> str:
-    """The date as in the file, which anybody may have written; `write_approval` accepts only real days.
+    """The date in the file, with what is wrong with it: anybody may have written the file.
 
-    ended: of the run, in UTC. No approval can predate the result by the clocks of any place on earth.
+    ended: of the run, in UTC. No approval can predate the result on the clocks of any place on earth.
     """
     approved, last = day(text), _earliest_day(ended)
     if text and not approved:
@@ -166,7 +168,7 @@ def _date(text: str, ended: str) -> str:
 
 
 def _earliest_day(moment: str) -> datetime.date | None:
-    """The day that it then was in UTC-12, where each day ends last; None if the text is no time."""
+    """The day in UTC-12, where each day ends last, at that moment; None if the text is no time."""
     try:
         return (datetime.datetime.fromisoformat(moment) - datetime.timedelta(hours=12)).date()
     except (ValueError, OverflowError):
@@ -174,7 +176,7 @@ def _earliest_day(moment: str) -> datetime.date | None:
 
 
 def site_lines(run: RunFacts) -> tuple[str, ...]:
-    """A name for each site that has to sign; empty if one launch played or started all clients itself."""
+    """A line for each site that has to sign; empty if one launch simulated or started all clients."""
     if run.local:
         return ()
     stated = [tuple(one.client for one in site.data) for site in run.stating if site.data]
@@ -193,7 +195,7 @@ def _figures(run: RunFacts) -> "list[Figure]":
 
 
 def _in_css(text: str) -> str:
-    """Escape text for quotes in a style sheet: everything but letters and digits by code point."""
+    """Escape text for a quoted string in a style sheet: all but letters and digits, by code point."""
     return "".join(one if one.isascii() and one.isalnum() else f"\\{ord(one):06x}" for one in text)
 
 

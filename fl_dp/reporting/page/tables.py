@@ -1,12 +1,14 @@
 """The six tables of a page: clients, their noise, statements, rounds, metrics, settings."""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import alone_words
+from fl_dp.reporting.page.facts import RunFacts, Site, metrics_of
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
     UNKNOWN,
@@ -16,12 +18,11 @@ from fl_dp.reporting.page.numbers import (
     number,
     seconds,
 )
-from fl_dp.reporting.page.read import RunFacts, Site, metrics_of
 from fl_dp.reporting.reports import ClientReport, Estimate, TestAccount
 
 LISTED = 200  # rows on the page
-_OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
-_COUNTS = ("records", "invalid")  # with noise; shown without decimals
+_OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # else not used
+_COUNTS = ("records", "invalid")  # noised; shown without decimals
 _WORDS = frozenset(
     (
         "in the last round",
@@ -61,6 +62,13 @@ class Table:
         return max(0, len(self.rows) - LISTED)
 
 
+def _table(key: str, caption: str, rows: Iterable[Mapping[str, str]]) -> Table:
+    """The first row has all columns, in order; cells that another row lacks are empty."""
+    rows = list(rows)
+    columns = tuple(rows[0]) if rows else ()
+    return Table(key, caption, columns, tuple(tuple(row.get(name, "") for name in columns) for row in rows))
+
+
 def tables(run: RunFacts) -> dict[str, Table]:
     made = (clients(run), noise(run), statements(run), rounds(run), metrics(run), settings(run))
     return {one.key: one for one in made}
@@ -74,44 +82,29 @@ def clients(run: RunFacts) -> Table:
     if len(shown) > LISTED:
         shown.sort(key=lambda one: -one[1].cost.epsilon)
 
-    def row(name: str, one: ClientReport) -> Row:
+    def row(name: str, one: ClientReport) -> dict[str, str]:
         used = run.private or math.isfinite(one.epsilon)  # else a cell about epsilon says nothing
-        of_plan = (epsilon(one.budget), known_epsilon(one.planned_epsilon))
-        return (
-            name,
-            epsilon(one.cost.epsilon),
-            epsilon(one.epsilon),
-            *(of_plan if used else (NOT_USED, NOT_USED)),
-            *((alone_words(one.if_sums_fail),) * in_sums),
-            *((_of_tests(tests.pop(name, None)),) if run.tests else ()),
-            number(one.delta) if used else NOT_USED,
-            f"{one.rounds if run.over else UNKNOWN} ({one.rounds_left + one.rounds_beyond} left)",
-            one.status,
-            one.reason,
-        )
+        return {
+            "client": name,
+            "this run": epsilon(one.cost.epsilon),
+            "all runs in its ledger": epsilon(one.epsilon),
+            "budget": epsilon(one.budget) if used else NOT_USED,
+            "if all planned rounds run": known_epsilon(one.planned_epsilon) if used else NOT_USED,
+            **({sums: alone_words(one.if_sums_fail)} if in_sums else {}),
+            **({"its test records": _of_tests(tests.pop(name, None))} if run.tests else {}),
+            "delta": number(one.delta) if used else NOT_USED,
+            "rounds": f"{one.rounds if run.over else UNKNOWN} ({one.rounds_left + one.rounds_beyond} left)",
+            "in the last round": one.status,
+            "reason": one.reason,
+        }
 
-    columns = (
-        "client",
-        "this run",
-        "all runs in its ledger",
-        "budget",
-        "if all planned rounds run",
-        *((sums,) * in_sums),
-        *(("its test records",) if run.tests else ()),
-        "delta",
-        "rounds",
-        "in the last round",
-        "reason",
-    )
     rows = [row(*one) for one in shown]
-    for name, one in tests.items():  # of no client that is listed
-        cells = {"client": name, "its test records": _of_tests(one)}
-        rows.append(tuple(cells.get(column, "") for column in columns))
-    return Table("clients", "What each client's data have spent, as epsilon", columns, tuple(rows))
+    rows += [{"client": name, "its test records": _of_tests(one)} for name, one in tests.items()]  # others
+    return _table("clients", "What each client's data have spent, as epsilon", rows)
 
 
 def _of_tests(one: TestAccount | None) -> str:
-    """What evaluations have cost; an upper bound where it is not known whether the site has paid."""
+    """What evaluations have cost; an upper bound if it is not known whether the site has paid."""
     if one is None or not one.is_there:
         return "none"
     most = "at most " if one.unheard and math.isfinite(one.epsilon) else ""
@@ -120,34 +113,23 @@ def _of_tests(one: TestAccount | None) -> str:
 
 
 def noise(run: RunFacts) -> Table:
-    columns = (
-        "client",
-        f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}",
-        "sample rate",
-        f"declared size ({run.unit}s)",
-        "steps of this run",
-        "steps in all",
-        "accountant",
-        "arithmetic",
-    )
-    rows = tuple(
-        (
-            name,
-            _noise(one),
-            number(one.sample_rate),
-            _size(one.public_size),
-            number(one.cost.taken),
-            number(one.steps),
-            *(
-                (one.accountant, one.arithmetic)
-                if run.private or math.isfinite(one.epsilon)
-                else [NOT_USED] * 2
-            ),
-        )
-        for name, one in run.clients.items()
-    )
+    of_sum = "" if run.epsilon_alone is None else " of the sum"
+
+    def row(name: str, one: ClientReport) -> dict[str, str]:
+        used = run.private or math.isfinite(one.epsilon)
+        return {
+            "client": name,
+            f"noise multiplier{of_sum}": _noise(one),
+            "sample rate": number(one.sample_rate),
+            f"declared size ({run.unit}s)": _size(one.public_size),
+            "steps of this run": number(one.cost.taken),
+            "steps in all": number(one.steps),
+            "accountant": one.accountant if used else NOT_USED,
+            "arithmetic": one.arithmetic if used else NOT_USED,
+        }
+
     caption = f"Noise and steps{': planned, not run' if run.released_nothing else ''}"
-    return Table("noise", caption, columns, rows)
+    return _table("noise", caption, (row(*one) for one in run.clients.items()))
 
 
 def _size(value: int) -> str:
@@ -155,7 +137,7 @@ def _size(value: int) -> str:
 
 
 def _noise(one: ClientReport) -> str:
-    """Both ends, if the rounds of this run differ in noise."""
+    """The noise multiplier, or its range if the rounds of this run differ."""
     found = {entry.noise_multiplier for entry in one.cost.charges}
     if len(found) > 1:
         return f"{number(max(found))} to {number(min(found))}"
@@ -164,25 +146,26 @@ def _noise(one: ClientReport) -> str:
 
 def statements(run: RunFacts) -> Table:
     """What sites have stated, and clients of whom nobody has stated anything."""
+    columns = ("client", "data", "declared size", "epsilon", "budget", "delta", "stated by", "commitment")
     stated = [
-        (
-            one.client,
-            f"{one.data} ({one.kind})" if one.kind else one.data,
-            f"{_size(one.public_size)} {one.unit}s",
-            epsilon(one.epsilon),
-            epsilon(one.budget),
-            number(one.delta),
-            _stated_by(site),
-            site.said.commitment if site.said else "",
-        )
+        {
+            "client": one.client,
+            "data": f"{one.data} ({one.kind})" if one.kind else one.data,
+            "declared size": f"{_size(one.public_size)} {one.unit}s",
+            "epsilon": epsilon(one.epsilon),
+            "budget": epsilon(one.budget),
+            "delta": number(one.delta),
+            "stated by": _stated_by(site),
+            "commitment": site.said.commitment if site.said else "",
+        }
         for site in run.sites
         for one in site.data
     ]
-    unread = [(UNKNOWN, *[""] * 5, _stated_by(site), "") for site in run.sites if not site.data]
-    known = {row[0] for row in stated}
-    silent = [(name, *[""] * 5, "the server alone", "") for name in run.clients if name not in known]
-    columns = ("client", "data", "declared size", "epsilon", "budget", "delta", "stated by", "commitment")
-    return Table("statements", "Statements of the sites", columns, (*stated, *unread, *silent))
+    known = {row["client"] for row in stated}
+    stated += [{"client": UNKNOWN, "stated by": _stated_by(site)} for site in run.sites if not site.data]
+    stated += [{"client": name, "stated by": "the server alone"} for name in run.clients if name not in known]
+    rows = [dict.fromkeys(columns, "") | row for row in stated]
+    return _table("statements", "Statements of the sites", rows)
 
 
 def _stated_by(site: Site) -> str:
@@ -232,7 +215,6 @@ def metrics(run: RunFacts) -> Table:
 
 
 def _estimate(name: str, one: Estimate) -> tuple[str, str]:
-    """Its value, and its interval."""
     form = ".0f" if name in _COUNTS else ".4f"
     if one.value is None or one.low is None or one.high is None:
         return "too few records", ""

@@ -1,4 +1,4 @@
-"""summary.json, charges, rounds.jsonl and the model's digest: one comparison, which a forger can satisfy."""
+"""summary.json, charges, rounds.jsonl and the model's digest agree. A forger can make them agree, too."""
 
 import zipfile
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ _OF_THE_PLAN = ("rounds_ahead", "unit")
 _OF_THE_MODEL = ("accuracy", "loss", "metrics")
 _CHANGED = "the summary is written from the last round: one of the two was changed"
 _OTHER_SETTINGS = (
-    "one of the two was changed, or the client joined anew with other settings while the run ended: ask its "
-    "site. With a larger delta every epsilon is lower"
+    "one of the two was changed, or the client joined again with other settings while the run ended: ask its "
+    "site. A larger delta lowers every epsilon"
 )
 
 
@@ -63,7 +63,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _compare_digest(evidence: Evidence, found: Found) -> None:
-    """One number compares what stands on paper with these files; a person, or `--digest`, compares it."""
+    """The digest stands for all files on a printed page; a person, or `--digest`, compares it."""
     for path in digested_files(evidence.folder):
         if is_there(path):
             check_bounds(path, by_line=path == evidence.folder.rounds)
@@ -77,7 +77,7 @@ def _compare_digest(evidence: Evidence, found: Found) -> None:
         found.differs(
             f"{shown}, and another one was given",
             "",
-            "the page that shows it is of other files, or one was changed since, the approval included",
+            "the page that shows it is of other files, or a file was changed since, perhaps the approval",
         )
 
 
@@ -90,8 +90,8 @@ def _summary(evidence: Evidence, found: Found) -> Claim[Summary] | None:
     if summary is None:
         found.not_given(
             "summary.json",
-            "a run that was not ended has none: its rounds so far were checked. A round that was begun since "
-            "is paid for, and counted in no file but the ledgers: give --ledger PATH",
+            "a run that has not ended has none: its rounds so far were checked. A round that was begun since "
+            "is paid for, and only the ledgers count it: give --ledger PATH",
         )
         return None
     return Claim(evidence.folder.summary.name, summary)
@@ -100,7 +100,7 @@ def _summary(evidence: Evidence, found: Found) -> Claim[Summary] | None:
 def _last_round(
     evidence: Evidence, before: Mapping[str, Charges], known: dict[str, Known], found: Found
 ) -> Claim[RoundReport] | None:
-    """Follows the rounds into `known`; None if there is none, or if an earlier line cannot be read."""
+    """The last round; `known` is filled on the way. None without rounds, or if a line cannot be read."""
     path, last, masked = evidence.folder.rounds, None, set[bool]()
     if not is_there(path):
         found.not_given("rounds.jsonl", "what was spent from round to round cannot be followed")
@@ -111,21 +111,21 @@ def _last_round(
                 found.differs(
                     f"round {claim.report.round}",
                     claim.where,
-                    "the rounds are counted from 1 without a gap: lines are missing",
+                    "rounds are counted from 1 without a gap: lines are missing",
                 )
             follow(claim, before, known, found)
             masked |= _check_sum(claim, found)
             last = claim
     except ConfigError as error:
         if evidence.summary is not None or not isinstance(error, CutOffError):
-            found.differs(str(error).rstrip("."), "", "what follows in rounds.jsonl was not looked at")
+            found.differs(str(error).rstrip("."), "", "the rest of rounds.jsonl was not checked")
             return None
         found.note(str(error).rstrip("."), means="the run was ended while it wrote")
     if not all(masked):
         found.note(
             "no masks were used: whoever ran this saw each client's part of its secure sums",
             "rounds.jsonl",
-            "against them the epsilon alone holds, and not the smaller one",
+            "against them the epsilon alone holds, not the smaller one",
         )
     if evidence.summary and evidence.summary.masked not in (None, all(masked)):
         found.differs("masked is another one in summary.json", "summary.json", _CHANGED)
@@ -133,7 +133,7 @@ def _last_round(
 
 
 def _check_sum(claim: Claim[RoundReport], found: Found) -> set[bool]:
-    """Whether masks hid the parts of the sum that this round has opened. Its noise is of as many shares."""
+    """Whether masks hid the parts of this round's sum; empty without one. Checks the shares of its noise."""
     summed = claim.report.secure_sum
     if summed is None and claim.report.lost:
         return set()  # masks may or may not have come off
@@ -143,17 +143,16 @@ def _check_sum(claim: Claim[RoundReport], found: Found) -> set[bool]:
             found.differs(
                 f"shares {client.shares} of its noise, and the sum of this round has others",
                 claim.of(name),
-                "how the noise was made up was changed: more shares make a larger epsilon alone",
+                "the shares of the noise were changed: more shares make a larger epsilon alone",
             )
     return {summed.masked} if summed else set()
 
 
 def _compare_end(last: Claim[RoundReport] | None, end: Claim[Summary], found: Found) -> int:
-    """The number of fields that were compared.
+    """Compare the summary with the last round. Returns the number of compared fields.
 
     A run that did not end as planned may have begun one more round, which has no line: clients joined, showed
-    their ledgers, or were asked. What no such round can change is compared anyway: a status is only the word
-    of whoever wrote the folder.
+    their ledgers, or were asked. Only what such a round cannot change is then compared.
     """
     summary, rounds = end.report, last.report.round if last else 0
     if rounds != summary.rounds:
@@ -197,7 +196,7 @@ def _compare_client(
     found.note(
         f"client {clean(name)} has other charges than in the last line",
         "summary.json",
-        "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
+        "before the run ended, one more round was begun and is paid for, or its ledger was asked again",
     )
     no_part = {"sample_rate", "noise_multiplier"} if other.sample_rate is None else set()
     there = tuple(key for key in _OF_SETTINGS if key not in no_part)
@@ -235,13 +234,13 @@ def _compare_model(path: Path, claimed: str | None, found: Found) -> None:
         found.note(
             f"{clean(name)} is tied with {clean(first)}",
             path.name,
-            "the digest says what the tensors are, and not which of two alike a second name is tied with; "
-            "fl_dp refuses to load one that the model does not tie",
+            "the digest covers the tensors, but not which of two equal ones a second name is tied with; "
+            "fl_dp refuses to load a tie that the model does not have",
         )
 
 
-def _weights_of_file(path: Path) -> "dict[str, Tensor]":
-    """Read as tensors, never as code. ConfigError if there are none."""
+def _weights_of_file(path: Path) -> dict[str, Tensor]:
+    """The tensors in the file; code in it is never run. ConfigError if it holds none."""
     with opened(path) as file:  # a plain file
         try:
             with zipfile.ZipFile(file) as archive:
@@ -249,7 +248,7 @@ def _weights_of_file(path: Path) -> "dict[str, Tensor]":
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
             raise ConfigError(f"{path.name} is no model as fl_dp writes it.") from None
     if packed:  # it could expand beyond all memory
-        raise ConfigError(f"{path.name} is packed, which no model of fl_dp's is; it was not read.")
+        raise ConfigError(f"{path.name} is compressed, as no model of fl_dp is; it was not read.")
 
     return load_weights(path, path.name)
 

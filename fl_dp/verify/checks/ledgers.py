@@ -1,6 +1,5 @@
-"""The given ledgers: their chains, the sites' commitments, and the payments that they hold."""
+"""The given ledgers: their chains, the sites' commitments, and their payments."""
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,34 +14,34 @@ from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.checks.site_metrics import is_of_test_records
-from fl_dp.verify.claims import Charges, Claim, missing
+from fl_dp.verify.claims import Charges, Claim, missing, shown
 from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json
 
 _LOWERED = (
-    "the ledger, which was paid before every step, holds other charges: they were changed in this folder, "
-    "or this is not the ledger of these data"
+    "the ledger, which is paid before every step, holds other charges: they were changed in this folder, or "
+    "this is the ledger of other data"
 )
 _TAKEN_OUT = (
-    "the last line is of this round or a later one, and does not count what was paid for it: lines were "
-    "changed, or this is the ledger of other data"
+    "the last line is of this round or a later one, and does not count this payment: lines were changed, or "
+    "this is the ledger of other data"
 )
-_MORE = "a round was begun that has no line: the ledger counts, and not the page or rounds.jsonl"
+_MORE = "a round was begun that has no line: what counts is the ledger, not the page or rounds.jsonl"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
     if not evidence.ledgers:
         own = evidence.folder.ledgers
         where = f"; this run was on one machine, and its own is here: --ledger {own}" if is_there(own) else ""
-        found.not_given(f"a ledger{where}", "only this folder says what was really paid for")
+        found.not_given(f"a ledger{where}", "only this folder says what was paid")
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
     for account in (account for one in ledgers for account in one.accounts()):
         if len({(e.sample_rate, e.noise_multiplier) for e in account.spent()}) > 1:
             found.note(
                 f"{clean(account.dataset)}: its rounds differ in rate or noise",
-                means="its epsilon holds only if these were fixed without looking at earlier results",
+                means="its epsilon holds only if both were fixed without looking at earlier results",
             )
     opened = _open_commitments(evidence, ledgers, found)
     if evidence.summary is not None:
@@ -62,13 +61,13 @@ def _sound(path: Path, found: Found) -> LedgerFile | None:
     try:
         return read_ledger(path)
     except ConfigError as error:
-        found.differs(str(error).rstrip("."), "", "nothing that this ledger says can be relied on")
+        found.differs(str(error).rstrip("."), "", "this ledger cannot be relied on")
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What a ledger's account paid: all up to its last round of the run, all until now, and for the run."""
+    """The payments of an account: up to its last round of the run, until now, and for the run."""
 
     whose: str
     spent: Charges
@@ -77,7 +76,7 @@ class _Paid:
 
 
 def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> int:
-    """Number of opened commitments. A salt that was not given opens nothing, which is no contradiction."""
+    """The number of opened commitments. A missing salt opens nothing, and contradicts nothing."""
     if not is_there(evidence.folder.statements):
         return 0
     count = 0
@@ -99,29 +98,27 @@ def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Foun
 
 
 def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> bool:
-    opening = ledger.openings[said.commitment]
+    salt, head = ledger.openings[said.commitment]
     try:
-        holds = commitment(bytes.fromhex(opening.salt), opening.head) == said.commitment
+        holds = commitment(bytes.fromhex(salt), head) == said.commitment
     except ValueError:
         holds = False
-    book = ledger.book(opening.head) if holds else None
     if not holds:
-        found.differs(
-            "the commitment is not that of this salt and head", where, "it stands for another ledger"
-        )
+        found.differs("the commitment is not that of this salt and head", where, "it is of another ledger")
         return False
+    book = ledger.book(head)
     if book is None:
         found.differs(
             "the head that was committed to is no entry of this ledger",
             where,
-            "the ledger was written anew since, or is another one",
+            "the ledger was rewritten since, or is another one",
         )
         return False
     if said.one_run_ledger and not book.of_one_run:
         found.differs(
             "states that its ledger was made for this run alone, and not all entries of the ledger say so",
             where,
-            "the epsilon is over other runs as well",
+            "its epsilon counts other runs, too",
         )
     left = [merge(account.spent()) for account in book.accounts() if account.retired is None]
     for account in said.accounts:
@@ -139,7 +136,7 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
 
 @dataclass(frozen=True, slots=True)
 class _Since:
-    """What an account paid for the run after what a line counts. spent: everything up to there."""
+    """The rounds of the run that an account paid after those that a line counts. spent: all, with these."""
 
     whose: str
     rounds: tuple[LedgerRound, ...]
@@ -147,11 +144,11 @@ class _Since:
 
 
 def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> None:
-    """A killed run has no summary: compare what its ledgers hold beyond the last line of rounds.jsonl.
+    """For a killed run, without a summary: compare its ledgers with the last line of rounds.jsonl.
 
-    Only the summary has the run's name, so an account is known by its charges: it once held the line's.
+    Only the summary has the run's name, so an account is recognized by its charges: it once held the line's.
 
-    An account of many rounds has once held the charges of a client that missed the last ones. So the clients
+    An account of many rounds also once held the charges of a client that missed the last ones. So the clients
     with most steps come first, and each takes the account that has paid least since.
     """
     last = next(iter(deque(evidence.rounds(), maxlen=1)), None)
@@ -167,8 +164,8 @@ def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: F
         matches = [(since, one) for one in left if (since := _since(one, client.charges)) is not None]
         if not matches:
             found.not_given(
-                f"a ledger that has ever held the charges of client {clean(name)} in the last line",
-                "hand over its own; a round that was not answered is counted there, and may not be paid for",
+                f"a ledger that ever held the charges of client {clean(name)} in the last line",
+                "give its own; the line counts a round that was not answered, and may not be paid for",
             )
             continue
         since, account = min(matches, key=lambda match: len(match[0].rounds))
@@ -194,8 +191,8 @@ def _say(name: str, since: _Since, last: Claim[RoundReport], found: Found) -> No
     client = last.report.clients[name]
     if not since.rounds:
         found.agrees(
-            f"what client {clean(name)} has spent by the last line is what {clean(since.whose)} has "
-            "paid, and it has paid for no round since"
+            f"{clean(since.whose)} has paid what client {clean(name)} has spent by the last line, and for no "
+            "round since"
         )
         return
     steps = sum(one.entry.steps for one in since.rounds)
@@ -214,14 +211,12 @@ def _epsilon(client: ClientReport, since: _Since) -> str:
     delta = client.delta
     if not 0.0 < delta < 1.0 or not can_resolve(since.spent, delta):
         return ""
-    epsilon = epsilon_of(since.spent, delta)
-    costs = f"epsilon {epsilon:.4f}" if math.isfinite(epsilon) else "no epsilon"
-    before = f"{client.epsilon:.4f}" if math.isfinite(client.epsilon) else "none"
-    return f": together {costs} at delta {delta:g}, and the line says {before}"
+    together = shown(epsilon_of(since.spent, delta))
+    return f": together epsilon {together} at delta {delta:g}, and the line says {shown(client.epsilon)}"
 
 
 def _who_failed(evidence: Evidence) -> set[str]:
-    """Clients with an unanswered round: the server counts it whether they paid for it or not."""
+    """The clients with an unanswered round: the server counts it, whether they paid for it or not."""
     return {
         name
         for claim in evidence.claims()
@@ -231,9 +226,9 @@ def _who_failed(evidence: Evidence) -> set[str]:
 
 
 def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: set[str], found: Found) -> str:
-    """Each account that has paid for rounds of this run matches a client, with all that it has paid.
+    """Check that each account that has paid for this run matches a client, with all of its payments.
 
-    Returns what may be concluded if nothing differs; empty if no account has paid.
+    Returns what follows if nothing differs; empty if no account has paid.
     """
     claimed = {name: one.charges for name, one in summary.clients.items() if one.charges}
     of_run = {name: one.cost.charges for name, one in summary.clients.items()}
@@ -247,7 +242,7 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
     if not paid:
         found.not_given(
             "what was paid for this run: no account of these ledgers has",
-            "they are of other runs; hand over those that paid for this one",
+            "they are of other runs; give the ledgers that paid for this one",
         )
         return ""
     for one in sorted(paid, key=lambda one: one.spent not in claimed.values()):  # exact matches first
@@ -255,22 +250,22 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
         name = min(equal, key=lambda name: bool(missing(of_run[name], one.of_run)), default="")
         if name and (lacking := missing(of_run[name], one.of_run)):
             found.differs(
-                f"{sum(entry.steps for entry in lacking)} steps that {clean(one.whose)} has paid for this "
-                "run are counted as if they had been spent before",
+                f"{clean(one.whose)} has paid for {counted(total_steps(lacking), 'step')} of this run that "
+                "count here as spent before",
                 f"summary.json, client {clean(name)}",
                 _LOWERED,
             )
         if not name and (name := _who_counts_more(one, claimed, failed)):
             found.note(
                 f"client {clean(name)} is counted with more than {clean(one.whose)} has paid for",
-                means="a round that was not answered, or other runs on the same data: to the safe side, if "
-                "this is the ledger of that client; it does not say whose it is, so compare the names",
+                means="a round that was not answered, or other runs on the same data: this is safe if the "
+                "ledger is that client's; it does not say whose it is, so compare the names",
             )
         if name:
             del claimed[name]
         else:
             found.differs(
-                f"{sum(entry.steps for entry in one.spent)} steps were paid by {clean(one.whose)}",
+                f"{clean(one.whose)} has paid for {counted(total_steps(one.spent), 'step')}",
                 "summary.json has no client with these charges",
                 _LOWERED,
             )
@@ -279,7 +274,7 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
 
 
 def _who_counts_more(paid: _Paid, claimed: dict[str, Charges], failed: set[str]) -> str:
-    """A client that counts all payments and more for a possible reason; empty if there is none."""
+    """A client that counts these payments and more, which has a possible reason; empty if there is none."""
     return next(
         (
             name
@@ -291,7 +286,7 @@ def _who_counts_more(paid: _Paid, claimed: dict[str, Charges], failed: set[str])
 
 
 def _paid_in(account: Account, run: str) -> list[_Paid]:
-    """Payments up to the account's last round in the run; empty if it has none."""
+    """The account's payments, up to its last round in the run; empty if it has no round there."""
     rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
     if not rounds:
         return []

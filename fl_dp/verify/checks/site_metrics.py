@@ -1,6 +1,6 @@
-"""Metrics from the sites' own test records: what each evaluation has cost, recomputed, and paid for.
+"""Metrics on the sites' own test records: the cost of the evaluations, recomputed, and the payments.
 
-The accounts of test records are apart from those of training, in reports as in ledgers.
+Test records have accounts of their own, in reports and in ledgers.
 """
 
 import math
@@ -10,15 +10,14 @@ from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import TEST_RECORDS
+from fl_dp.records import TEST_RECORDS, total_steps
 from fl_dp.reporting.reports import SiteMetrics, TestAccount
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import alone, missing
-from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
+from fl_dp.verify.checks.epsilons import TOO_LOW, claimed_epsilons, is_resolved
+from fl_dp.verify.claims import NO_SUCH_DELTA, missing, named, shown
+from fl_dp.verify.independent import allowed, epsilon_of
 from fl_dp.verify.ledger_file import read_ledger
-
-_TOO_LOW = "whoever believes the epsilon that is claimed believes in more protection than there is"
 
 
 def is_of_test_records(account: Account) -> bool:
@@ -35,25 +34,18 @@ def _run(evidence: Evidence, found: Found) -> None:
         unanswered |= any(one.status == "failed" or one.unheard for one in measured.sites.values())
         for name, one in sites.items():
             _check(one, f"{where}, client {clean(name)}", last.get(name), found)
-        if measured.epsilon < max((one.epsilon for one in sites.values()), default=0.0):
-            found.differs(
-                f"epsilon {measured.epsilon:.4f}, and a site's is larger",
-                where,
-                "the epsilon of test records is the largest of any site",
-            )
-        if measured.delta < (largest := max((one.delta for one in sites.values()), default=0.0)):
-            found.differs(
-                f"delta {measured.delta:g}, and a site's is {largest:g}",
-                where,
-                "the delta of test records is the largest of any site",
-            )
         alone_of_all = math.inf if measured.epsilon_alone is None else measured.epsilon_alone
-        if alone_of_all < max((one.if_sums_fail for one in sites.values()), default=0.0):
-            found.differs(
-                f"epsilon alone {alone_of_all:.4f}, and a site's is larger",
-                where,
-                "the second epsilon of test records is the largest of any site, too",
-            )
+        for name, claimed, each in (
+            ("epsilon", measured.epsilon, [one.epsilon for one in sites.values()]),
+            ("delta", measured.delta, [one.delta for one in sites.values()]),
+            ("epsilon alone", alone_of_all, [one.if_sums_fail for one in sites.values()]),
+        ):
+            if claimed < (largest := max(each, default=0.0)):
+                found.differs(
+                    f"{name} {named(name, claimed)}, and a site's is {named(name, largest)}",
+                    where,
+                    f"the {name} of test records is the largest of any site",
+                )
         if not is_line and (gone := sorted(last.keys() - sites.keys())):
             found.differs(
                 f"no account of test records of {clean(gone[0])}", where, "a line of rounds.jsonl has one"
@@ -65,13 +57,12 @@ def _run(evidence: Evidence, found: Found) -> None:
     if not found.any_differ:
         found.agrees(
             f"the accounts of test records of {counted(len(last), 'site')} in "
-            f"{counted(lines, 'evaluation')}: "
-            "each pays for evaluations alone, and costs what is claimed"
+            f"{counted(lines, 'evaluation')}: each pays only for evaluations, and costs what is claimed"
         )
 
 
 def _claimed(evidence: Evidence) -> Iterator[tuple[str, SiteMetrics, bool]]:
-    """Where accounts are claimed, what is, and whether in a line of rounds.jsonl; else in the summary."""
+    """The place of claimed accounts, the claim, and whether it is a line of rounds.jsonl, not the summary."""
     for claim in evidence.rounds():
         if claim.report.site_metrics is not None:
             yield claim.where, claim.report.site_metrics, True
@@ -83,7 +74,7 @@ def _check(site: TestAccount, where: str, before: TestAccount | None, found: Fou
     claim = site.epsilon
     if not site.charges and site.unheard:  # it has shown nothing since the start: the whole budget counts
         if claim < max(site.budget, before.epsilon if before else 0.0):
-            words = f"epsilon {claim:.4f} of test records whose account is not known"
+            words = f"epsilon {shown(claim)} of test records whose account is not known"
             found.differs(words, where, f"it may have spent all of its budget of {site.budget:g}")
         return
     kinds = {(one.sample_rate, one.noise_multiplier) for one in site.charges}
@@ -92,46 +83,29 @@ def _check(site: TestAccount, where: str, before: TestAccount | None, found: Fou
         found.differs(
             "its account of test records holds something else than equal evaluations",
             where,
-            "an evaluation sees every test record, and all of a site's have the same noise",
+            "an evaluation sees every test record, and all evaluations of a site have the same noise",
         )
         return
     if before is not None and missing(site.charges, before.charges):
         found.differs(
-            "the charges of test records lack evaluations of before", where, "nothing is ever given back"
-        )
-    claimed = [("", site.charges, claim)]
-    if site.epsilon_alone is not None:
-        claimed.append((" alone", alone(site.charges), site.epsilon_alone))
-    elif any(one.shared for one in site.charges):
-        found.differs(
-            "its evaluations are of secure sums, and it does not say what holds if their assumption fails",
-            where,
-            "the second epsilon was left out",
+            "the charges of test records lack earlier evaluations", where, "nothing is ever given back"
         )
     if not 0 < site.delta < 1:
-        found.differs(
-            f"delta {site.delta:g} of test records", where, "no delta can be that: it lies between 0 and 1"
-        )
+        found.differs(f"delta {site.delta:g} of test records", where, NO_SUCH_DELTA)
         return
-    for which, spent, epsilon in claimed:
-        if not can_resolve(spent, site.delta):
-            found.not_given(
-                f"an answer of dp_accounting at delta {site.delta:g}",
-                "so small a delta is lost in its rounding",
-            )
-        else:
+    for name, spent, epsilon in claimed_epsilons(site, where, found):
+        if is_resolved(spent, site.delta, found):
             cost = epsilon_of(spent, site.delta)
             if epsilon < allowed(cost):
-                words = f"epsilon{which} {epsilon:.4f} of test records, and its charges cost {cost:.4f}"
-                found.differs(words, where, _TOO_LOW)
+                words = f"{name} {shown(epsilon)} of test records, and its charges cost {shown(cost)}"
+                found.differs(words, where, TOO_LOW)
     if claim > site.budget:
-        found.differs(
-            f"epsilon {claim:.4f} of a budget of {site.budget:g}", where, "no ledger pays beyond its budget"
-        )
+        words = f"epsilon {shown(claim)} of a budget of {site.budget:g}"
+        found.differs(words, where, "no ledger pays beyond its budget")
 
 
 def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bool, found: Found) -> None:
-    """Each given account of test records that has paid for this run is that of a site."""
+    """Check that each given account of test records that has paid for this run is a site's."""
     run = evidence.summary.run if evidence.summary is not None else None
     left = [one.charges for one in claimed.values()]
     for account in _accounts(evidence):
@@ -148,7 +122,7 @@ def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bo
             )
         else:
             found.differs(
-                f"{sum(entry.steps for entry in spent)} evaluations were paid by {clean(account.dataset)}",
+                f"{clean(account.dataset)} has paid for {counted(total_steps(spent), 'evaluation')}",
                 "rounds.jsonl has no site with these charges of test records",
                 "lines were changed, or this is the ledger of other data",
             )

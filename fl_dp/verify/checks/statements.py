@@ -1,4 +1,4 @@
-"""The sites' statements at the end: canonically spelled, about this run and model, and signed by whom."""
+"""The sites' statements: their canonical form, that they are of this run and model, and who signed them."""
 
 import math
 
@@ -6,18 +6,18 @@ from fl_dp.accounting.events import merge
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
-from fl_dp.records import ARITHMETICS
+from fl_dp.records import ARITHMETICS, total_steps
 from fl_dp.reporting.reports import ClientReport, Summary
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, some
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import ROUNDING_ELSEWHERE, missing
+from fl_dp.verify.claims import ROUNDING_ELSEWHERE, missing, shown
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
 _LEFT_OUT = "no epsilon here counts what other runs have spent on the same data"
-_CHANGED = "the site has stated something else than this folder says"
+_CHANGED = "the site's statement and this folder differ"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
@@ -35,7 +35,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             _check(one, said, where, evidence, found)
             alone += [account.client for account in said.accounts if said.one_run_ledger]
         except ConfigError as error:
-            found.differs(str(error).rstrip("."), where, "it says nothing")
+            found.differs(str(error).rstrip("."), where, "the statement cannot be used")
     if any(one.key for one in texts) and _is_called_simulated(evidence):
         found.differs(
             "launch.toml says that clients were simulated, and a site has signed",
@@ -46,13 +46,13 @@ def _run(evidence: Evidence, found: Found) -> None:
         whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
         found.note(f"the ledger was made for this run alone ({whose})", "statements.json", _LEFT_OUT)
     if evidence.summary is None:
-        found.not_given("summary.json", "the statements could be compared with nothing")
+        found.not_given("summary.json", "the statements could not be compared")
         return
     silent = sorted(evidence.summary.clients.keys() - found.signed.keys())
     if silent:
         found.not_given(
             f"a statement of {counted(len(silent), 'client')}: {_listed(silent)}",
-            "what their data have spent is known from the server's files alone",
+            "only the server's files say what their data have spent",
         )
     if found.signed and not found.any_differ:
         found.agrees(
@@ -74,7 +74,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
         found.differs(
             f"signed by a key that the roster of {clean(evidence.roster.federation)} does not have",
             where,
-            "this is the roster of another federation, or not the one of then; or no site of it has signed",
+            "the roster is of another federation or time, or no site of it has signed",
         )
     summary = evidence.summary
     for other in speaks_of_another(said, summary.run, summary.digests.get("model")) if summary else ():
@@ -83,7 +83,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
         found.note(
             f"{counted(said.retired, 'account')} of its ledger retired",
             where,
-            "what these had spent is in no epsilon",
+            "no epsilon counts what these had spent",
         )
     for account in said.accounts:
         _check_account(account, said, where, evidence.summary, found)
@@ -91,7 +91,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
             found.differs(
                 f"signed by site {clean(site.name)}, and speaks of client {clean(account.client)}",
                 where,
-                "a site can state what its own data have spent, and nothing for others",
+                "a site can state only what its own data have spent",
             )
         authentic = site is not None and site.name == account.client
         if account.client in found.signed:
@@ -100,7 +100,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
 
 
 def _check_signature(one: Stated, where: str, found: Found) -> bool:
-    """Whether somebody has signed it; the signature alone does not say who."""
+    """Whether it has a valid signature; that alone does not say whose."""
     signature = signature_of(one)
     if signature is Signature.WRONG:
         found.differs("its signature does not hold", where, "the statement was changed after it was signed")
@@ -138,14 +138,14 @@ def _check_account(
         for name, (stated, said_there) in pairs.items():
             if not _same(stated, said_there):
                 found.differs(
-                    f"{name} {_shown(stated)} is stated, and summary.json says {_shown(said_there)}",
+                    f"{name} {shown(stated)} is stated, and summary.json says {shown(said_there)}",
                     where,
                     _CHANGED,
                 )
 
 
 def _check_arithmetic(account: AccountStatement, word: str, where: str, found: Found) -> None:
-    """A weaker word claims nothing: it may be about the run's own rounds, or another client."""
+    """The folder's word may be weaker than the statement's: then it claims nothing. `word`: the folder's."""
     if word not in ARITHMETICS:
         found.differs("arithmetic is not said in summary.json", where, _CHANGED)
     elif ARITHMETICS.index(word) > ARITHMETICS.index(account.arithmetic):
@@ -155,36 +155,36 @@ def _check_arithmetic(account: AccountStatement, word: str, where: str, found: F
 
 
 def _check_spent(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
-    """More than the summary says: the charges were lowered. Less: the server has guessed."""
+    """If the site states more than the summary, charges were lowered; if less, the server has guessed."""
     spent = merge(account.spent)
     if missing(client.charges, spent):
         found.differs(
-            f"{sum(one.steps for one in spent)} steps are stated, and not all are in summary.json",
+            f"{counted(total_steps(spent), 'step')} stated, and not all in summary.json",
             where,
-            "the charges were lowered in this folder, or another run has trained on the same data meanwhile",
+            "the charges were lowered in this folder, or another run trained on the same data meanwhile",
         )
     elif missing(spent, client.charges):
         found.note(
-            f"{sum(one.steps for one in spent)} steps are stated, and summary.json counts {client.steps}",
+            f"{counted(total_steps(spent), 'step')} stated, and summary.json counts {client.steps}",
             where,
-            "the server counts what it was not answered for; the site knows",
+            "the server also counts requests without an answer; the site knows",
         )
 
 
 def _check_this_run(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
-    """What the site paid for in this run is included in what the folder says of this run."""
+    """Check that the folder counts for this run all that the site paid for it."""
     spent, both = merge(account.spent), merge((*client.cost.charges, *account.other_runs))
     if account.other_runs and (more := missing(spent, both)):
         found.note(
-            f"{sum(one.steps for one in more)} steps of this run in summary.json are not stated as such",
+            f"{counted(total_steps(more), 'step')} of this run in summary.json, not stated as such",
             where,
-            "the server counts what it was not answered for; or they were of other runs",
+            "the server also counts requests without an answer; or the steps were of other runs",
         )
     left_out = missing(both, spent)
     if left_out:
         found.differs(
-            f"{sum(one.steps for one in left_out)} steps are stated to be of this run, and summary.json has "
-            "them among those of other runs",
+            f"{counted(total_steps(left_out), 'step')} stated to be of this run, and in summary.json among "
+            "those of other runs",
             where,
             "this run's cost was lowered in this folder",
         )
@@ -196,7 +196,7 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
         if absent:
             found.not_given(
                 f"anything of {counted(len(absent), 'site')} of the roster: {_listed(absent)}",
-                "they took no part, or the folder leaves them out; ask them",
+                "they took no part, or the folder leaves them out: ask them",
             )
     if not found.signed:
         return
@@ -204,7 +204,7 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
     if not any(one.key for one in texts) and _is_called_simulated(evidence):
         found.not_given("a signature", "the clients of a simulation have no keys")
     elif not any(one.key for one in texts):
-        found.not_given("a signature", "sites have stated something, and signed nothing of it")
+        found.not_given("a signature", "the sites' statements are not signed")
     elif evidence.roster is None and is_there(evidence.folder.launch):
         found.not_given(
             "a roster",
@@ -212,31 +212,26 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
         )
     elif evidence.roster is None:
         found.not_given(
-            "a roster", "a key that the file itself brings proves nothing: give --kit DIR or --roster FILE"
+            "a roster", "a key in the file itself proves nothing: give --kit DIR or --roster FILE"
         )
     elif authentic:
-        found.agrees(f"signed by their own sites, by the roster's keys: {_listed(sorted(authentic))}")
+        found.agrees(f"signed by their own sites, with the roster's keys: {_listed(sorted(authentic))}")
     others = sorted(name for name, known in found.signed.items() if not known)
     if evidence.roster is not None and others and any(one.key for one in texts):
         found.not_given(
             f"a signature by the roster's key of {counted(len(others), 'client')}: {_listed(others)}",
-            "nothing shows that what stands there of them comes from their sites",
+            "nothing shows that their statements come from their sites",
         )
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(clean, names[:5]))
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+    return some([clean(one) for one in names])
 
 
 def _same(one: float | None, other: float | None) -> bool:
     """None: no epsilon holds."""
     one, other = (math.inf if value is None else value for value in (one, other))
     return math.isclose(one, other, rel_tol=ROUNDING_ELSEWHERE, abs_tol=ROUNDING_ELSEWHERE)
-
-
-def _shown(epsilon: float | None) -> str:
-    return "none" if epsilon is None or math.isinf(epsilon) else f"{epsilon:.4f}"
 
 
 CHECK = Check(place=8, run=_run)

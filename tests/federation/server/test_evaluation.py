@@ -17,7 +17,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.report import measured, scalar
 from fl_dp.reporting.console import _evaluated
-from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.report_json import strict_json
 from fl_dp.tasks.task import Task
 
 CPU = torch.device("cpu")

@@ -55,6 +55,7 @@ def test_the_possible_cost_never_exceeds_the_clients_own_budget(fakes):
         (lambda u: {"steps": 11}, "claims 11 steps, was asked for 10"),
         (lambda u: {"steps": 0}, "claims 0 steps"),
         (lambda u: {"epsilon": u.epsilon - 1e-3}, "claims epsilon"),
+        (lambda u: {"epsilon": 0.1234561}, "claims epsilon 0.123457, its mechanism costs"),  # rounded up
         (lambda u: {"epsilon": float("nan")}, "impossible epsilon"),
         (lambda u: {"delta": 1e-3}, "claims delta 0.001"),
         (lambda u: {"arrays": {}}, "missing ['weight']"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
-from run_records import client
+from run_records import client, summary
 
 from fl_dp.accounting.cost import Cost
 from fl_dp.accounting.events import merge
@@ -48,11 +49,10 @@ def maker(place: Path) -> Make:
         reason: str = "",
         before: Sequence[Entry] = (),
         metrics: Mapping[str, float | None] | None = None,
-        gain: float = 0.1,
         settings: Mapping[str, Any] | None = None,
         federation: Mapping[str, Any] | None = None,
         signed: Sequence[Stated] | None = None,
-        **summary: Any,
+        **changed: Any,
     ) -> RunFolder:
         folder = RunFolder(place / name)
         results = RunResults(folder.path)
@@ -60,13 +60,41 @@ def maker(place: Path) -> Make:
         for file in (folder.config, folder.resolved):
             file.write_text(tomli_w.dumps({**flat, **(settings or {})}))
         folder.launch.write_text('engine = ""\nledgers = "ledgers"\n')
-        for number in range(1, rounds + 1):
-            report = _round(clients, number, rounds, private, reason, metrics, gain, federation)
-            results.append_round(report.line)
-        if over:
-            results.write_summary(
-                _summary(clients, rounds, private, before, metrics, gain, federation, summary)
+
+        def report(number: int, reason: str) -> RoundReport:
+            spent = [spent_after(number, at) if private else math.inf for at in range(len(clients))]
+            epsilon = max(spent)
+            return RoundReport(
+                round=number,
+                private=private,
+                epsilon=epsilon,
+                delta=1e-5,
+                federation=FederationBudget(
+                    largest=epsilon, median=epsilon, least=epsilon, accountants=("pld",), **(federation or {})
+                ),
+                noise_multiplier=1.5,
+                loss=2.0 / number,
+                accuracy=0.1 * number,
+                seconds=1.5,
+                metrics=metrics if metrics is not None else {"accuracy": 0.1 * number},
+                clients={
+                    client_name: client(
+                        spent[at],
+                        steps=3 * number,
+                        rounds_left=rounds - number,
+                        status="declined" if reason and at == 0 else "trained",
+                        reason=reason if at == 0 else "",
+                        noise_multiplier=1.5,
+                        charges=(Entry(0.1, 1.5, 3 * number),),
+                    )
+                    for at, client_name in enumerate(clients)
+                },
             )
+
+        for number in range(1, rounds + 1):
+            results.append_round(report(number, reason).line)
+        if over:
+            results.write_summary(_summary(report(rounds, ""), rounds, before, changed))
             folder.description.write_text(json.dumps({"model": "linear", "loss": "mse", "data": "digits"}))
             write_statements(folder, signed if signed is not None else [statement(clients)])
         return folder
@@ -104,60 +132,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
     )
 
 
-def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
-    return FederationBudget(
-        largest=epsilon, median=epsilon, least=epsilon, accountants=("pld",), **(changed or {})
-    )
-
-
-def _round(
-    clients: Sequence[str],
-    number: int,
-    rounds: int,
-    private: bool,
-    reason: str,
-    metrics: Mapping[str, float | None] | None,
-    gain: float,
-    federation: Mapping[str, Any] | None,
-) -> RoundReport:
-    epsilon = max(spent_after(number, place) for place in range(len(clients))) if private else float("inf")
-    return RoundReport(
-        round=number,
-        private=private,
-        epsilon=epsilon,
-        delta=1e-5,
-        federation=_federation(epsilon, federation),
-        noise_multiplier=1.5,
-        loss=2.0 / number,
-        accuracy=gain * number,
-        seconds=1.5,
-        metrics=metrics if metrics is not None else {"accuracy": gain * number},
-        clients={
-            name: client(
-                spent_after(number, place) if private else float("inf"),
-                steps=3 * number,
-                rounds_left=rounds - number,
-                status="declined" if reason and place == 0 else "trained",
-                reason=reason if place == 0 else "",
-                noise_multiplier=1.5,
-                charges=(Entry(0.1, 1.5, 3 * number),),
-            )
-            for place, name in enumerate(clients)
-        },
-    )
-
-
-def _summary(
-    clients: Sequence[str],
-    rounds: int,
-    private: bool,
-    before: Sequence[Entry],
-    metrics: Mapping[str, float | None] | None,
-    gain: float,
-    federation: Mapping[str, Any] | None,
-    changed: Mapping[str, Any],
-) -> Summary:
-    last = _round(clients, rounds, rounds, private, "", metrics, gain, federation)
+def _summary(last: RoundReport, rounds: int, before: Sequence[Entry], changed: Mapping[str, Any]) -> Summary:
     budgets = {
         name: client(
             one.epsilon,
@@ -174,16 +149,13 @@ def _summary(
         for name, one in last.clients.items()
     }
     plain: dict[str, Any] = {
-        "status": "completed",
-        "private": private,
+        "private": last.private,
         "rounds": rounds,
         "epsilon": last.epsilon,
-        "delta": 1e-5,
         "federation": last.federation,
         "accuracy": last.accuracy,
         "loss": last.loss,
         "seconds": 1.5 * rounds + 1,
-        "clients": budgets,
         "metrics": last.metrics,
         "model_round": rounds,
         "planned_epsilon": 2.5,
@@ -194,4 +166,4 @@ def _summary(
         "versions": versions(),
         "digests": {"model": WEIGHTS},
     }
-    return Summary(**{**plain, **changed})
+    return summary(**{"clients": budgets, **plain, **changed})

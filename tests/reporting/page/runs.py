@@ -9,7 +9,6 @@ from typing import Any
 
 from fl_dp.kits.keys import SigningKey
 from fl_dp.records import LEAST_CELL, Entry
-from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import PURPOSE, Stated, Statement
@@ -17,7 +16,6 @@ from fl_dp.statements import PURPOSE, Stated, Statement
 from .conftest import Make, change_summary, statement
 
 BEFORE = (Entry(0.1, 1.5, 30),)
-OF_TWO = ("recall", "auroc", "selection-rate")
 NOBODY = {"clients": {}, "epsilon": None, "delta": None, "federation": None}
 SIGNED_OF_NORTH = statement(["north"])
 
@@ -146,11 +144,6 @@ def launched(folder: RunFolder, engine: str) -> RunFolder:
     return folder
 
 
-def approved(folder: RunFolder, date: str) -> RunFolder:
-    write_approval(folder, date=date)
-    return folder
-
-
 def of_account(one: Stated, **fields: Any) -> Stated:
     """With these fields of its accounts."""
     said = Statement.from_text(one.text)
@@ -170,22 +163,17 @@ def described(folder: RunFolder, **said: Any) -> RunFolder:
 
 
 FORM = {"input_shape": [13], "outputs": 2, "targets": "class", "vocabulary": 0}
-SCHEMA = '[columns.age]\nkind = "number"\nrange = [18, 90]\n'
 
 RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "plain": lambda make: make(),
     "evaluated at sites": lambda make: evaluated(make()),
-    "evaluated in sums before": lambda make: evaluated(make(), in_sums=True),
     "answered": lambda make: answered(make(), at_sites=True),
     "of few": lambda make: answered(make(), withheld="few"),
     "no numbers": lambda make: answered(make(), withheld="no-numbers"),
     "one client": lambda make: make(clients=["north"]),
-    "many clients": lambda make: make(clients=[str(number) for number in range(250)], signed=[]),
     "killed": lambda make: make(over=False),
-    "killed, with a task": lambda make: make(over=False, settings={"task": "t.py"}),
     "interrupted": lambda make: ended(make(status="failed", settings={"rounds": 5}), INTERRUPTED),
     "failed": lambda make: ended(make(status="failed"), "by order"),
-    "declined": lambda make: make(reason="not today"),
     "budget spent": lambda make: ended(make(status="budget-exhausted"), "no budget"),
     "nobody came": lambda make: untrained(make(), **NOBODY),
     "no round": lambda make: untrained(make()),
@@ -195,9 +183,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         make(), charges=[Entry(0.1, 1.5, 3).to_dict(), Entry(0.2, 1.5, 3).to_dict()]
     ),
     "public": lambda make: make(settings={"public-data": True}),
-    "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),
-    "average": lambda make: make(model="average"),
     "a constant": lambda make: change_summary(
         make(), lambda said: said.update(constant={"loss": 2.3, "accuracy": 0.1})
     ),
@@ -205,23 +191,12 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "by class": lambda make: make(
         metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}, suppressed_below=LEAST_CELL
     ),
-    "by subgroup": lambda make: make(
-        metrics={"mae": 0.5, "mae-per-subgroup[a]": 0.25, "label-accuracy-per-subgroup[a]": 0.5},
-        suppressed_below=LEAST_CELL,
-    ),
-    "of two classes": lambda make: make(
-        metrics={f"{one}-per-subgroup[{a}]": 0.5 for one in OF_TWO for a in ("all", "a")},
-        suppressed_below=LEAST_CELL,
-    ),
     "unprotected": lambda make: make(private=False),
     "unprotected, one absent": lambda make: change_summary(
         make(private=False), lambda said: said["clients"]["south"].update(epsilon=0.5)
     ),
     "unprotected, own ledgers": lambda make: make(
         private=False, signed=[statement(["north", "south"], one_run_ledger=True)]
-    ),
-    "unprotected, interrupted": lambda make: ended(
-        make(private=False, status="failed", settings={"rounds": 5}), INTERRUPTED
     ),
     "unprotected, no round": lambda make: untrained(make(private=False)),
     "persons": lambda make: make(
@@ -237,26 +212,16 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         make(),
         this_run={"charges": [BEFORE[0].to_dict()], "epsilon": 0.5, "claimed_epsilon": 0.25},
     ),
-    "of this run, served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "of this run, silent": lambda make: served(make(signed=[])),
-    "of this run, one own ledger": lambda make: make(
-        signed=[statement(["north"], one_run_ledger=True), statement(["south"])],
-    ),
     "of this run, interrupted": lambda make: change_summary(
         ended(make(status="failed", settings={"rounds": 5}), INTERRUPTED),
         lambda said: said.update(epsilon=0.95),
     ),
-    "of this run, retired": lambda make: of_clients(make(), retired=1),
     "own ledgers": lambda make: make(signed=[statement(["north", "south"], one_run_ledger=True)]),
     "one own ledger": lambda make: make(
         signed=[statement(["north"], one_run_ledger=True), statement(["south"])]
     ),
     "retired": lambda make: of_clients(make(), retired=1),
-    "two deltas": lambda make: change_summary(
-        make(), lambda said: said["clients"]["south"].update(delta=1e-6)
-    ),
-    "budget spent at sites": lambda make: served(ended(make(status="budget-exhausted"), "no budget")),
-    "unprotected, served": lambda make: served(make(private=False)),
     "no plan": lambda make: make(planned_epsilon=None),
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
@@ -265,16 +230,12 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "simulated": lambda make: launched(make(), "ray"),
     "served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "one signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH)]),
-    "two signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH), signed(statement(["south"]))]),
-    "one signed, one not": lambda make: make(signed=[signed(SIGNED_OF_NORTH), statement(["south"])]),
     "many sites": lambda make: served(make(clients=[str(number) for number in range(30)], signed=[])),
     "forged": lambda make: make(signed=[replace(signed(SIGNED_OF_NORTH), signature="00" * 64)]),
     "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
     "states none": lambda make: make(signed=[of_account(SIGNED_OF_NORTH, epsilon=None)]),
-    "approved": lambda make: approved(make(), "2025-12-31"),  # in UTC; elsewhere it was the next day
-    "approved early": lambda make: approved(make(), "2025-12-30"),
     "silent": lambda make: make(signed=[]),
-    "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM, schema=SCHEMA),
+    "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM),
     "of other code": lambda make: make(settings={"task": "t.py"}, task="ab" * 32),
     "of a task": lambda make: described(
         make(settings={"task": "t.py"}, signed=[]), task="Ours", model="", classes=["no", "yes"]

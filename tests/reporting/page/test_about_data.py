@@ -1,4 +1,4 @@
-"""Which data: what model.json and the schema declare, and the tables of classes and subgroups."""
+"""Which data: what model.json declares, and the tables of classes and subgroups."""
 
 import json
 from typing import Any
@@ -13,30 +13,8 @@ from fl_dp.reporting.run_folder import RunFolder
 from .conftest import Make
 from .reading import Page
 
-SCHEMA = """
-[columns.age]
-kind = "number"
-range = [18, 90]
-[columns."<b>ward</b>"]
-kind = "category"
-categories = ["a", 2]
-subgroups = { surgery = ["a"] }
-[columns.area]
-kind = "number"
-points = [0, 20, 500]
-[columns.year]
-kind = "subgroup"
-bands = [1990, 2000]
-[columns.outcome]
-kind = "label"
-classes = { ill = [1], well = [0] }
-[columns.patient]
-kind = "group"
-"""
 FORM = {"input_shape": [13], "outputs": 2, "targets": "class", "vocabulary": 0}
 BY_CLASS = {"accuracy": 0.5, "accuracy-per-class[<i>ill</i>]": 0.125, "accuracy-per-class[rare]": None}
-
-SUBGROUPS = {"all": 0.75, "sex = <b>w</b>": 0.25, "ward = a]": None}  # a subgroup may be called all
 
 
 def text_of(folder: RunFolder) -> str:
@@ -51,7 +29,7 @@ def describe(folder: RunFolder, **said: Any) -> RunFolder:
 
 
 def test_kind_form_and_classes_are_said(make: Make) -> None:
-    text = text_of(describe(make(), schema=SCHEMA))
+    text = text_of(describe(make()))
     assert "csv. NOT what sites have stated: digits" in text
     assert "One record 13 numbers Outputs 2 Names of what is predicted ill, well" in text
 
@@ -59,11 +37,10 @@ def test_kind_form_and_classes_are_said(make: Make) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"form": None, "classes": None, "schema": None},
-        {"form": {"input_shape": ["x"], "outputs": 1, "vocabulary": 0}, "classes": {}, "schema": "]"},
-        {"form": {**FORM, "targets": []}, "classes": [["a"], 3], "schema": "[columns]\na = 1"},
-        {"form": {**FORM, "outputs": True}, "schema": "columns = 3"},
-        {"schema": "a = " + "[" * 5000},
+        {"form": None, "classes": None},
+        {"form": {"input_shape": ["x"], "outputs": 1, "vocabulary": 0}, "classes": {}},
+        {"form": {**FORM, "targets": []}, "classes": [["a"], 3]},
+        {"form": {**FORM, "outputs": True}},
     ],
 )
 def test_what_has_another_form_is_left_out(make: Make, said: dict[str, Any]) -> None:
@@ -88,7 +65,7 @@ def test_accuracies_of_classes_are_a_table_and_small_classes_are_hidden(make: Ma
         "accuracy-per-class[rare] hidden",
     ):
         assert f"{row} the server's" in text
-    assert "1 metrics of classes or subgroups are left out" in text
+    assert "1 metric of classes or subgroups left out" in text
     assert "0.2500" not in text
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.approval import write_approval
+from fl_dp.reporting.page.facts import Round
 from fl_dp.reporting.page.numbers import epsilon, measured
-from fl_dp.reporting.page.read import Round, read_run
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.tables import settings
 from fl_dp.reporting.provenance import page_digest

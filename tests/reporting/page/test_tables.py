@@ -14,7 +14,7 @@ from fl_dp.kits.signed import Signature
 from fl_dp.records import Entry
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.page.tables import Table, clients, metrics, noise, settings, statements
+from fl_dp.reporting.page.tables import LISTED, Table, clients, metrics, noise, settings, statements
 from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
@@ -149,3 +149,15 @@ def test_only_settings_that_are_no_default_are_listed(make: Make) -> None:
     assert rows == (("rounds", "30", "30"), ("learning-rate", "0.25", "0.25"), ("delta", "auto", "1e-05"))
     off = settings(read_run(make("off", private=False, settings={"max-grad-norm": 9.0}))).rows
     assert off == (("privacy", "off", "off"), ("max-grad-norm", "9.0", "not used"))
+
+
+def test_three_thousand_clients_make_a_small_page(make: Make) -> None:
+    folder = make(clients=[f"site {number}" for number in range(3000)], rounds=2, reason="no budget")
+    html = render_page(folder)
+    page = Page(html)
+    assert len(html) < 1_000_000
+    assert page.text.count("site 2500") == 0
+    assert page.text.count("2,800 more rows in the run's files") == 3  # who has spent most comes first
+    assert "site 2999" in page.text
+    assert len(page.all("tr")) < 4 * LISTED + 100
+    assert "3000: site 0" in page.text

@@ -154,8 +154,9 @@ def more_than_was_left(summary: Json) -> None:
     ("change", "words"),
     [
         (lambda summary: summary["clients"]["north"].update(delta=0.0), "delta 0"),
-        (no_plan_of_clients, "by its clients' it is not finite"),
-        (more_than_was_left, "nor more where nothing was left"),
+        (lambda summary: summary["clients"]["north"].update(epsilon=0.10001), "epsilon 0.1001, and its"),
+        (no_plan_of_clients, "by its clients' it is infinite"),
+        (more_than_was_left, "no more if nothing was left"),
     ],
 )
 def test_what_cannot_be_is_said(change: Callable[[Json], None], words: str, made_run: MadeRun) -> None:

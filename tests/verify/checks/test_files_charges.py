@@ -48,7 +48,7 @@ def of_run(steps: int) -> Json:
             at_the_end(this_run=of_run(3 * STEPS), before=charge(7)),
             "the charges lack 7 steps at rate 0.1 and noise 1.5 to hold both",
         ),
-        (at_the_end(steps=1), "1 steps, and 60 in its charges"),
+        (at_the_end(steps=1), "1 step, and 60 in its charges"),
         (at_the_end(rounds=2), "2 rounds trained, and 3 in rounds.jsonl"),
         (at_the_end(budget=0.5), "of a budget of 0.5"),
         *(
@@ -56,8 +56,8 @@ def of_run(steps: int) -> Json:
             for one in ("declined", "failed", "idle")
         ),
         (in_round(3, reported={}), "trained, with 0 steps of its own"),
-        (in_round(2, sample_rate=None), "its sample rate or noise multiplier is not there"),
-        (in_round(2, noise_multiplier=None), "its sample rate or noise multiplier is not there"),
+        (in_round(2, sample_rate=None), "its sample rate or noise multiplier is missing"),
+        (in_round(2, noise_multiplier=None), "its sample rate or noise multiplier is missing"),
     ],
 )
 def test_what_differs(forge: Callable[[MadeRun], None], words: str, made_run: MadeRun) -> None:

@@ -29,7 +29,7 @@ def test_a_packed_model_is_not_unfolded(made_run: MadeRun) -> None:
     path = made_run.files.model(private=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model/data.pkl", b"0" * 10_000)
-    assert "is packed" in made_run.words("files")
+    assert "is compressed" in made_run.words("files")
 
 
 def test_one_changed_weight_is_another_model(made_run: MadeRun) -> None:

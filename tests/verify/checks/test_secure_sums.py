@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from verify.made_run import DELTA, STEPS, Json, MadeRun, alone, epsilon, run_in
+from verify.made_run import DELTA, STEPS, Json, MadeRun, add_up, alone, epsilon, run_in
 
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -27,6 +27,12 @@ def run(of_sums: MadeRun, tmp_path: Path) -> MadeRun:
 def what_differs(run: MadeRun, **options: bool) -> str:
     found = run.differs(**options)
     return " | ".join(f"{name}: {one.what} ({one.where})" for name in found for one in found[name])
+
+
+def no_word_of_authority(run: MadeRun) -> list[str]:
+    """What differs of a folder in which nobody has stated anything."""
+    run.files.statements.unlink(missing_ok=True)
+    return what_differs(run).split(" | ")
 
 
 def test_an_honest_run_of_secure_sums_is_confirmed(run: MadeRun) -> None:
@@ -79,35 +85,17 @@ def test_shares_that_were_taken_out_of_charges_are_missed(run: MadeRun) -> None:
     assert {"files", "statements", "ledgers"} <= found.keys()
 
 
-def no_word_of_authority(run: MadeRun) -> list[str]:
-    """What differs of a folder in which nobody has stated anything."""
-    run.files.statements.unlink(missing_ok=True)
-    return [f"{name}: {one.what} ({one.where})" for name, all_ in run.differs().items() for one in all_]
-
-
-def each_step(found: Json, **values: int) -> None:
+def lowered(found: Json, shares: int) -> None:
+    """Every epsilon as the charges then have it, in the files of a forger who leaves nothing out."""
     for one in found["clients"].values():
         for entry in (one, *one["charges"]):
-            entry.update(values)
-
-
-def claims_of_charges(found: Json) -> None:
-    """Every epsilon as the charges have it, in the files of a forger who leaves nothing out."""
-    for one in found["clients"].values():
+            entry["shares"] = shares
         spent = [Entry.from_dict(entry) for entry in one["charges"]]
         one["epsilon"] = compute_epsilon(spent, DELTA)
         one["epsilon_alone"] = compute_epsilon(alone_of(spent), DELTA)
         one.update({"planned_epsilon": one["epsilon"]} if "planned_epsilon" in one else {})
-    epsilons = [one["epsilon"] for one in found["clients"].values()]
-    largest = max(epsilons)
-    found["federation"] |= {"largest": largest, "median": sum(epsilons) / 2, "least": min(epsilons)}
+    add_up(found)
     found["federation"]["epsilon_alone"] = max(one["epsilon_alone"] for one in found["clients"].values())
-    found |= {"epsilon": largest, **({"planned_epsilon": largest} if "planned_epsilon" in found else {})}
-
-
-def lowered(found: Json, shares: int) -> None:
-    each_step(found, shares=shares)
-    claims_of_charges(found)
 
 
 @pytest.mark.parametrize("shares", [1, 2])

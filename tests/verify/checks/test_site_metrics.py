@@ -80,7 +80,7 @@ def test_a_run_without_them_says_nothing(made_run: MadeRun) -> None:
     [
         (lambda one: one.update(epsilon=0.1), "epsilon 0.1000 of test records, and its charges cost"),
         (lambda one: one.update(budget=0.1), "of a budget of 0.1"),
-        (lambda one: one.update(charges=[ONE.to_dict()]), "lack evaluations of before"),
+        (lambda one: one.update(charges=[ONE.to_dict()]), "lack earlier evaluations"),
         (lambda one: one["charges"][0].update(sample_rate=0.5), "something else than equal evaluations"),
         (lambda one: one.update(charges=[]), "something else than equal evaluations"),
         (lambda one: one.pop("epsilon"), "epsilon 0.0000 of test records, and its charges cost"),
@@ -124,19 +124,17 @@ def test_what_evaluations_in_secure_sums_cost_alone_is_computed_again(
     assert said in words(own) if said else words(own) == ""
 
 
-def test_an_epsilon_below_a_sites_is_found(own: MadeRun) -> None:
-    own.change_rounds(lambda line: line["site_metrics"].update(epsilon=0.01))
-    assert "and a site's is larger" in words(own)
-
-
-def test_a_delta_below_a_sites_is_found(own: MadeRun) -> None:
-    own.change_rounds(lambda line: line["site_metrics"].update(delta=DELTA / 10))
-    assert "delta 1e-06, and a site's is 1e-05" in words(own)
-
-
-def test_an_epsilon_alone_below_a_sites_is_found(own: MadeRun) -> None:
-    own.change_rounds(lambda line: line["site_metrics"].update(epsilon_alone=0.01))
-    assert "epsilon alone 0.0100, and a site's is larger" in words(own)
+@pytest.mark.parametrize(
+    ("lowered", "said"),
+    [
+        ({"epsilon": 0.01}, "epsilon 0.0100, and a site's is"),
+        ({"delta": DELTA / 10}, "delta 1e-06, and a site's is 1e-05"),
+        ({"epsilon_alone": 0.01}, "epsilon alone 0.0100, and a site's is"),
+    ],
+)
+def test_what_is_below_a_sites_is_found(own: MadeRun, lowered: Json, said: str) -> None:
+    own.change_rounds(lambda line: line["site_metrics"].update(lowered))
+    assert said in words(own)
 
 
 def test_what_no_line_has_was_paid_all_the_same(own: MadeRun) -> None:
@@ -145,7 +143,7 @@ def test_what_no_line_has_was_paid_all_the_same(own: MadeRun) -> None:
             del line["site_metrics"]
 
     own.change_rounds(without)
-    assert "3 evaluations were paid by north's data, test records" in words(own, ledgers=True)
+    assert "north's data, test records has paid for 3 evaluations" in words(own, ledgers=True)
 
 
 def test_an_answer_that_was_lost_is_a_note(own: MadeRun) -> None:
@@ -164,7 +162,7 @@ def test_an_answer_that_was_lost_is_a_note(own: MadeRun) -> None:
     [
         (3, None, ""),  # two were shown; the third may be paid
         (3, 0.1, "epsilon 0.1000 of test records, and its charges cost"),
-        (1, None, "lack evaluations of before"),
+        (1, None, "lack earlier evaluations"),
         (0, 2.0, ""),  # nothing was shown
         (0, 1.9, "epsilon 1.9000 of test records whose account is not known"),
     ],
@@ -199,8 +197,8 @@ def test_what_was_shown_after_a_bound_may_be_less(own: MadeRun) -> None:
     [
         (lambda found: None, ""),
         (lambda found: found["sites"]["north"].update(epsilon=0.1), "epsilon 0.1000 of test records"),
-        (lambda found: found.update(epsilon=0.1), "and a site's is larger"),
-        (lambda found: found["sites"].update(north=site(2)), "lack evaluations of before"),
+        (lambda found: found.update(epsilon=0.1), "epsilon 0.1000, and a site's is"),
+        (lambda found: found["sites"].update(north=site(2)), "lack earlier evaluations"),
         (lambda found: found["sites"].update(north=site(1, charges=[], unheard=1)), "account is not known"),
         (lambda found: found.update(sites={}), "no account of test records of north"),
     ],

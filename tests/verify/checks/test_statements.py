@@ -36,7 +36,7 @@ def of_account(**changes: Any) -> Callable[[Statement], Statement]:
         (of_account(budget=4.0), "budget is another one"),
         (of_account(accountant="rdp"), "accountant is another one"),
         (of_account(epsilon=1.0), "epsilon 1.0000 is stated"),
-        (of_account(spent=charges(4 * STEPS), epsilon=epsilon(4 * STEPS)), "80 steps are stated"),
+        (of_account(spent=charges(4 * STEPS), epsilon=epsilon(4 * STEPS)), "80 steps stated"),
     ],
 )
 def test_what_a_site_has_signed_is_what_the_folder_says(
@@ -58,13 +58,13 @@ def test_a_ledger_that_was_made_for_the_run_alone_is_told(made_run: MadeRun) -> 
 
 def test_a_site_that_has_spent_less_than_was_feared_is_a_note(made_run: MadeRun) -> None:
     said_again(made_run, of_account(spent=charges(2 * STEPS), epsilon=epsilon(2 * STEPS)))
-    assert "steps are stated" not in made_run.words("statements")
-    assert made_run.notes("statements") == ["40 steps are stated, and summary.json counts 60"]
+    assert "steps stated" not in made_run.words("statements")
+    assert made_run.notes("statements") == ["40 steps stated, and summary.json counts 60"]
 
 
 def test_steps_of_other_runs_that_the_summary_counts_for_this_one_are_a_note(made_run: MadeRun) -> None:
     said_again(made_run, of_account(other_runs=charges(STEPS)))
-    assert "20 steps of this run in summary.json are not stated as such" in made_run.notes("statements")
+    assert "20 steps of this run in summary.json, not stated as such" in made_run.notes("statements")
 
 
 def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: MadeRun) -> None:

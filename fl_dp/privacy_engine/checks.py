@@ -83,12 +83,6 @@ def _mark(losses: Tensor) -> tuple[Any, bool | int]:
     return losses.grad_fn, losses.is_inference() or losses._version
 
 
-def check_chance(every: int) -> None:
-    """ConfigError unless one in `every` makes sense."""
-    if every < 1:
-        raise ConfigError(f"Expected check_every={every} >= 1.")
-
-
 def check_unscaled(losses: Tensor) -> None:
     """ConfigError for losses that end in a product with a large number of a float32 tensor, as GradScaler's.
 

@@ -100,8 +100,10 @@ def refuse_keywords(other: Mapping[str, Any], of: str = "PrivacyEngine") -> None
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
-def check_sizes(batch_size: int, sample_size: int) -> None:
+def check_sizes(batch_size: int, sample_size: int, check_every: int) -> None:
     """ConfigError for a batch larger than the data set, or larger than the rounding bound allows for."""
+    if check_every < 1:
+        raise ConfigError(f"Expected check_every={check_every} >= 1.")
     if not 1 <= batch_size <= sample_size:
         raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
     if batch_size > MOST_BATCH:

@@ -18,7 +18,7 @@ from fl_dp import Ledger, PoissonSampler, PrivacyEngine
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import poisson_draw
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, LedgerError
-from fl_dp.privacy_engine import engine as engine_module
+from fl_dp.privacy_engine import private_step
 from fl_dp.records import Entry, total_steps
 
 N, RATE, NOISE = 40, 0.25, 2.0
@@ -198,9 +198,9 @@ def test_no_payment_is_for_more_steps_than_the_pass_still_has(path, dataset):
 
 def test_draws_and_noise_are_the_payments_and_never_the_same_twice(path, dataset, monkeypatch):
     sources, keys = [], []
-    noised = engine_module.noised
+    noised = private_step.noised
     monkeypatch.setattr(
-        engine_module, "noised", lambda r, c, source: (sources.append(source), noised(r, c, source))[1]
+        private_step, "noised", lambda r, c, source: (sources.append(source), noised(r, c, source))[1]
     )
     loop = Loop(path, dataset)
     reserve = loop.ledger.reserve

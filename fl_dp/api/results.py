@@ -99,7 +99,8 @@ class Results:
             by: What was varied and gets a line of its own for each value; empty: the first such.
 
         Returns:
-            A matplotlib Figure. Runs without privacy are dashed lines over all of `x` = epsilon.
+            A matplotlib Figure. Runs without privacy are dashed lines over all of `x` = epsilon. The legend
+            names the values of `by` whose runs have no `y`.
 
         Raises:
             ConfigError: There is no such column, or matplotlib is not installed.
@@ -122,6 +123,9 @@ class Results:
             if len(line):
                 error = line[(y, _standard_error.__name__)]
                 axes.errorbar(line[(x, "mean")], line[(y, "mean")], error, marker="o", capsize=3, label=name)
+        measured = set(self.runs.dropna(subset=[y])[by])
+        for name in (one for one in self.runs[by].unique() if one not in measured):
+            axes.plot([], [], linestyle="none", label=f"{name}, no {y}")
         axes.legend(title=by)
         return figure
 

@@ -110,7 +110,11 @@ def study(
         in_memory = isinstance(task, type) or not (data is None or isinstance(data, str))
         runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)
         order = [(point, seed) for seed in seeds for point in points_of(vary)]
-        runs.check(order)
+        try:
+            runs.check(order)
+        except KeyboardInterrupt:
+            runs.say("stopped while checking the settings; no run was started")
+            raise
         found = list(runs.all(order))
     return results_of(order, found)
 
@@ -207,15 +211,15 @@ class _Runs:
             result = self._done(folder, request)
             if result is None:
                 where = f"run {number} of {len(order)}: {point}, seed = {seed}"
-                self._say(f"{where}{_left(took, len(order) - number + 1)}")
+                self.say(f"{where}{_left(took, len(order) - number + 1)}")
                 started = time.monotonic()
                 try:
                     result = self._run(folder, request)
                 except KeyboardInterrupt:
-                    self._say(f"stopped in {where}; the same call goes on from there")
+                    self.say(f"stopped in {where}; the same call goes on from there")
                     raise
                 took.append(time.monotonic() - started)
-                self._say(f"  {_in_words(result, took[-1])}")
+                self.say(f"  {_in_words(result, took[-1])}")
             yield result
 
     def _done(self, folder: Path, request: RunRequest) -> Result | None:
@@ -252,7 +256,7 @@ class _Runs:
         write_whole(folder / _DIGEST, lambda file: file.write(digest))
         return load_run(folder, task=request.config.task or None, model=request.config.model)
 
-    def _say(self, words: str) -> None:
+    def say(self, words: str) -> None:
         if not self.quiet:
             print(words, flush=True)
 

@@ -64,6 +64,16 @@ def test_every_mistake_of_every_setting_is_said_before_the_first_run(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_ctrl_c_during_the_checks_says_that_no_run_was_started(tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fl_dp.api.study.mistakes_in", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fl_dp.study(vary={}, out=tmp_path / "out", **{**TINY, "quiet": False})
+    assert capsys.readouterr().out == "stopped while checking the settings; no run was started\n"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

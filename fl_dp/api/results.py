@@ -1,4 +1,4 @@
-"""The runs of a study as tables, and the plot and the comparison that a paper has of them."""
+"""A study's runs as tables, with the plot and the comparison that a paper needs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class Results:
 
     @property
     def cost(self) -> str:
-        """The epsilon of all runs. Whoever chooses one of them has seen all."""
+        """The epsilon of all runs: to choose one of them, one has to see all."""
         private = self.runs[EPSILON].notna()
         beside = "" if private.all() else f"; for runs that are {NOT_PRIVATE} no epsilon holds"
         if not private.any():
@@ -130,7 +130,7 @@ class Results:
         return figure
 
     def difference(self, of: Any, to: Any, y: str = "accuracy", by: str = "") -> "pd.DataFrame":
-        """How much better `of` is than `to`, seed by seed: equal seeds have equal data, weights and cohorts.
+        """How much better `of` is than `to`, seed by seed: equal seeds mean equal data, weights and cohorts.
 
         Args:
             of: A value of `by`.

@@ -65,8 +65,8 @@ def study(
 ) -> Results:
     """Simulate every combination of what is varied, with every seed, within one session.
 
-    Every mistake of every setting is said before the first run starts. A run that is done is not repeated,
-    and one that was stopped goes on; with records or a task in memory it begins anew, and what it had cost is
+    All mistakes in all settings are reported before the first run starts. A finished run is not repeated, and
+    an interrupted one is resumed. With records or a task in memory it starts again; what it had cost is then
     counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
     be compared seed by seed. Which records `test` holds out is each ledger's own secret.
 
@@ -89,7 +89,7 @@ def study(
     Raises:
         ConfigError: Every mistake of the settings.
         FlDpError: Why a run failed; those before it are kept.
-        KeyboardInterrupt: Ctrl-C. The same call goes on.
+        KeyboardInterrupt: Ctrl-C. The same call continues.
 
     Example:
         >>> import fl_dp
@@ -161,7 +161,7 @@ class _Runs:
         return asked(self.base, self.task, {**self.named, **point.settings, "seed": seed})
 
     def check(self, order: Sequence[tuple[Point, int]]) -> None:
-        """ConfigError with every mistake of every setting, each said once with the settings that have it."""
+        """ConfigError with all mistakes in all settings, each once, with the settings that have it."""
         if not order or len({_folder_name(*one) for one in order}) < len(order):
             raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
         found: dict[str, list[str]] = {}
@@ -176,9 +176,9 @@ class _Runs:
     def _problems(
         self, point: Point, seed: int, order: Sequence[tuple[Point, int]], ways: dict[str, Any]
     ) -> Sequence[str]:
-        """All of them for the first seed; for others only what the settings themselves forbid.
+        """All mistakes for the first seed; for other seeds only what the settings themselves forbid.
 
-        ways: rates and noises by data set, which is added to.
+        ways: rates and noises by data set; this run's are added.
         """
         if "seed" in {**self.named, **point.settings}:
             return ["seed: give seeds=, such as seeds=[0, 1]: each setting runs with each."]

@@ -167,12 +167,10 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def ended(code: int) -> str:
-    """How a process ended, in words."""
     return f"stopped (signal {-code})" if code < 0 else f"stopped (exit code {code})"
 
 
 def tail(path: Path) -> str:
-    """The last lines of a log, indented, for an error message."""
     if not path.exists():
         return "  (no output)"
     last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
@@ -234,5 +232,4 @@ def without_proxy() -> dict[str, str]:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -47,7 +47,6 @@ class Session:
             self._turn.release()
 
     def end(self) -> None:
-        """Stop Ray and its actors."""
         self._ray = None
         self._held.close()
 

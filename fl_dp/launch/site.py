@@ -176,7 +176,6 @@ class JournalWatch:
         self._last = ""  # the last known spending
 
     def look(self) -> None:
-        """Print what has come since the last look."""
         new = self._new_lines()
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:

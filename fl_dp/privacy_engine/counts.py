@@ -100,7 +100,7 @@ class Count:
         """Count with all others over these parameters or data sets. Returns what was forgotten.
 
         moved: whether this engine's steps count there, too. anew: forget what was counted before.
-        Raises ConfigError, and joins nothing, while another engine is attached over one of them.
+        ConfigError, and nothing is joined, while another engine is attached to one of them.
         """
         things = [thing for thing in things if _can_be_referred_to(thing)]
         if any(self._others(thing) for thing in things):

@@ -9,8 +9,8 @@
 
 A thin adapter over `training/step.py`, with the names of private_CNN (Bu, Mao, Xu 2022). The guarantee needs
 every batch to be Poisson-sampled with rate batch_size / sample_size, and losses that do not mix examples.
-With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is said with every epsilon
-(`spent.py`); docs/engine.md lists what is checked.
+With a `PoissonSampler` and `losses_of` the engine checks both. Every epsilon names what was not checked
+(`spent.py`); docs/engine.md lists what is checked. `private_step.py` has what happens at a step.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -82,31 +82,31 @@ class PrivacyEngine(Reports, States):
         kernels: Parameter name -> kernel, for parameters whose kernel is fixed (see `kernel_table`).
         clipping: "abadi", "automatic", or made by `clip_function`.
         named_params: (name, parameter) pairs to train; None for all that require gradients.
-        accountant: One that may hold a budget, such as "pld" or "rdp".
+        accountant: An accountant that may hold a budget, such as "pld" or "rdp".
         accounting_mode: private_CNN's name for `accountant`.
         record_snr: Whether `get_training_stats` reports signal and noise.
-        generator: Source of the noise, "secure" for integers on a grid (None), or a `torch.Generator`,
-            without that proof.
-        losses_of: Makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and
-            the engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one
-            batch in `check_every`, on average, chosen in secret. Without it, the engine assumes that losses
-            do not mix, checks this only as far as gradients show it, and says so with every epsilon.
+        generator: Source of the noise: None or "secure" for integers on a grid, or a `torch.Generator`, for
+            which the proof does not hold.
+        losses_of: Makes the losses (N,) of a batch. Steps then take `engine.losses(*batch)`, and the engine
+            checks whether examples mix in them (`find_mixing`): on the first batch, then on one batch in
+            `check_every` on average, chosen in secret. Without it, the engine assumes that losses do not
+            mix, checks this only as far as gradients show it, and says so with every epsilon.
         check_every: See `losses_of`.
-        public_weights: Whether the weights are public as they are; else the steps that other engines of this
-            process took over them count, too.
+        public_weights: Whether the current weights are public. If not, steps that other engines of this
+            process took on them count, too.
         account: Pays for each round before its first record is read (`Ledger.account`), and gives the delta
             and the accountant. Draws and noise follow from the payment. A round is one pass over the sampler.
-            If fewer steps fit, the pass ends after them; the next begins with BudgetExhaustedError. Steps
+            If fewer steps fit, the pass ends after them, and the next pass raises BudgetExhaustedError. Steps
             that were paid for and not taken stay spent. `attach` then needs a sampler.
-        run: The name under which the account pays. A name that was used before goes on with new rounds.
-        steps_per_payment: Shortens the rounds to so many steps.
+        run: The name under which the account pays. A name that was used before continues with new rounds.
+        steps_per_payment: How many steps to pay for at a time; None for a whole pass.
         ranks: "all", or a process group of torch.distributed whose processes train this model together, each
             with all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a
             sampler, a formula chooses the kernels, and `get_training_stats` has no numbers. None for one
             process.
-        show_loss: Whether the value of `engine.loss` is the mean loss of the draw. It is raw data, which
-            trainers write to logs; else it is NaN, and with it every epsilon says so.
-        other: No other setting is taken; names that Opacus and private_CNN know get an answer.
+        show_loss: Whether the value of `engine.loss` is the mean loss of the draw, else NaN. The mean is raw
+            data, which trainers write to logs, so every epsilon then says so.
+        other: Refused. For a keyword of Opacus, private_CNN or fastDP the error says what to use.
 
     Raises:
         ConfigError: Settings that are missing or contradict one another, several processes without `ranks`,
@@ -247,11 +247,11 @@ class PrivacyEngine(Reports, States):
                 optimizer.step()  # noise, once
                 optimizer.zero_grad()
 
-        loader: an ordinary DataLoader, of which all but batch_size and shuffle is kept. The one returned
-        draws, also empty batches; its `len` is the steps of an epoch. Each draw has one loss, one backward
-        and one step; a closure is run before the step. physical_batch_size: most records of a pass, by
-        default the loader's batch size, or the engine's if that is 1. ConfigError for a loader that cannot
-        draw, and for `ranks`.
+        loader: an ordinary DataLoader; all its settings but batch_size and shuffle are kept. The returned
+        loader makes the draws, empty ones included; its `len` is the number of steps in an epoch. Each draw
+        has one loss, one backward and one step; a closure is run before the step. physical_batch_size: the
+        most records in a pass, by default the loader's batch size, or the engine's if that is 1. ConfigError
+        for a loader that cannot draw, and for `ranks`.
 
         Without `loader`, make `optimizer.step(loss=losses)` private and add
         `optimizer.virtual_step(loss=losses)`.
@@ -328,7 +328,7 @@ class PrivacyEngine(Reports, States):
             self._turns = None
 
     def lock(self) -> None:
-        """Refuse all steps, also virtual ones, until `unlock`: no data are touched before that."""
+        """Refuse all steps, virtual ones included, until `unlock`. Until then no data are used."""
         self._locked = True
 
     def unlock(self) -> None:
@@ -356,8 +356,8 @@ class PrivacyEngine(Reports, States):
         """A scalar for `backward()`, which makes the next `optimizer.step()` take this draw.
 
         The batch goes through the model here, in passes of `physical_batch_size` rows of each tensor, under
-        the caller's autocast; each record's gradient is clipped, and the sum is kept. `backward()` only says
-        that it is meant, and refuses a scaled loss.
+        the caller's autocast. Each record's gradient is clipped, and the sum is kept. `backward()` only
+        confirms that the next step is to take the sum, and refuses a scaled loss.
 
         Args:
             batch: What the loader of `attach` gave, whole, as `losses_of` takes it: tensors, or tuples, lists

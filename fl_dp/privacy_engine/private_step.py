@@ -124,7 +124,7 @@ class PrivateStep(Fixed):
             self._ranks.check()
 
     def _begin_loop(self, dataset: object) -> None:
-        """A draw that was begun is handed out again, whole: what was gathered of it goes."""
+        """Drop what was gathered of a draw: the draw is handed out again, whole."""
         self._drop_pending()
         if self._payments is not None:
             self._payments.see(dataset)
@@ -162,7 +162,7 @@ class PrivateStep(Fixed):
         return noisy
 
     def _unseen(self) -> set[str]:
-        """What is not seen of a step that is taken now, besides its draw; names of `spent.py`."""
+        """What the engine cannot check about a step taken now, besides its draw; names of `spent.py`."""
         found = {
             LOSSES: self._losses is None,
             NOISE_SOURCE: isinstance(self._generator, torch.Generator),

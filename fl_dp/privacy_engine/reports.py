@@ -35,7 +35,7 @@ class Reports(PrivateStep):
         """Cost at `target_delta` of the first `steps` steps over these weights and records, whichever engine
         of this process took them; None for all so far.
 
-        The result also says what it assumes and nobody saw, such as Poisson draws without a sampler. The
+        The result also names what it assumes without a check, such as Poisson draws without a sampler. The
         first time that these are assumed, there is also an AssumedSamplingWarning. Epsilon is infinite if an
         optimizer without an engine has moved the weights. Raises ConfigError for fewer steps than other
         engines took, and for keywords of other engines.

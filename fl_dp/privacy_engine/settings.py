@@ -73,7 +73,7 @@ _INSTEAD_OF = {
 
 
 def told_what_is_missing(init: Callable[P, None]) -> Callable[P, None]:
-    """`init` that raises ConfigError for what it needs and was not given: other engines ask for it later."""
+    """`init` that raises ConfigError for a missing argument, because other engines ask for it later."""
     _, first, *others = inspect.signature(init).parameters.values()  # self, the model, keywords
     needed = [one.name for one in others if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
 

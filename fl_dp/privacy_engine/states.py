@@ -1,4 +1,4 @@
-"""An engine's state: what a run that goes on must know of the steps before."""
+"""An engine's state: what a resumed run must know of the steps before."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -51,7 +51,7 @@ class States(PrivateStep):
         self._drop_pending()
 
     def _add_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """Trainers save this state: without the count, a run that goes on would forget its steps."""
+        """Trainers save this state. Without the count, a resumed run would forget its steps."""
         state[_STATE] = self.state_dict()
 
     def _take_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:

@@ -208,7 +208,6 @@ class KeptActors:
         return self._actors
 
     def close(self) -> None:
-        """Stop the actors."""
         if self._actors:
             self._actors.pool.close()
         self._actors = None

@@ -174,22 +174,6 @@ def test_steps_paid_and_not_taken_stay_spent_and_a_resumed_loop_takes_them(path,
     assert again.rounds()[1:] == [("job-7", 2, 4, False), ("job-7", 3, 4, True)]
 
 
-def test_a_draw_that_was_left_comes_again_and_pays_once(path, dataset):
-    loop = Loop(
-        path,
-        TensorDataset(*dataset.tensors, torch.arange(N)),
-        account={"records": None, "files": [__file__], "size": N},
-    )
-
-    def first_draw():
-        batches = next(loop.sampler.logical_batches(loop.loader))
-        return [i for *_, which in batches for i in which.tolist()]
-
-    drawn = first_draw()
-    assert first_draw() == drawn
-    assert loop.rounds() == [("job-7", 1, 4, False)]
-
-
 def test_no_payment_is_for_more_steps_than_the_pass_still_has(path, dataset):
     loop = Loop(path, dataset, steps=4, steps_per_payment=3)
     loop.epoch()

@@ -193,7 +193,7 @@ class _Runs:
             if self.ledger is None:
                 return mistakes_in(request, engine=ENGINE)
             if not config.by_client and order[-1][1] != first:
-                return ["ledger: it refuses records that another seed splits anew; give one seed."]
+                return ["ledger: it refuses records that another seed splits differently; give one seed."]
             checked = check_run(request, engine=ENGINE, ledger=self.ledger)
             if checked.forecast:
                 way = [(one.sample_rate, one.noise_multiplier) for one in checked.forecast.mechanisms]

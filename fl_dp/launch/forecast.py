@@ -120,7 +120,7 @@ def mean_rounds(config: RunConfig) -> float:
 
 
 def usual_rounds(config: RunConfig) -> tuple[int, int, int]:
-    """In how many rounds clients take part: one in ten at most, the median one, nine in ten at most."""
+    """The fewest, the median and the most rounds of a client; if chance draws, the 10, 50, 90 % quantiles."""
     if takes_every_round(config):
         return (config.rounds,) * 3
     if config.sampling == TURNS:

@@ -74,10 +74,10 @@ def preflight(
 ) -> Checked:
     """Everything that a run needs, after `check_first`: choices, data, split, model and budget.
 
-    clients: whether they are on this machine, too; their records are then read and split. each: the context
-    of each step that others do not need; one that swallows errors lets all steps be tried. check_task: also
-    checks task and model; false if it has found what the server's checks would find again. budget: whether
-    some client must be able to take a step. doing: told what takes a while. Raises FlDpError.
+    clients: whether they are on this machine, too; their records are then read and split. each: entered for
+    each step that is independent of the others; if it swallows errors, all steps are tried. check_task: also
+    checks task and model; False if the server's checks would only find the same again. budget: whether some
+    client must be able to take a step. doing: called with words for what takes a while. Raises FlDpError.
     """
     check_choices(config)
     config = with_absolute_paths(config)
@@ -263,8 +263,8 @@ def _of_settings(config: RunConfig) -> Iterator[str]:
     if not config.private:
         yield (
             f'privacy = "off" clips nothing: gradients longer than max-grad-norm = {config.max_grad_norm:g} '
-            f"take longer steps than with privacy at learning-rate = {config.learning_rate:g}, and may "
-            "compare badly; compare with a smaller rate, too"
+            f"make longer steps than with privacy at the same learning-rate = {config.learning_rate:g}. For "
+            "a fair comparison try a smaller rate, too"
         )
 
 

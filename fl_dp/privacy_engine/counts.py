@@ -58,7 +58,7 @@ class Count:
 
     @property
     def series(self) -> list[Series]:
-        """Each one once, as long as it is known, also those that joined the weights or records later."""
+        """Each series once, including those that joined the weights or records later."""
         found: dict[str, Series] = {}
         for one in (one for book in self._books for one in book):
             if one.key not in found or one.taken > found[one.key].taken:

@@ -273,13 +273,13 @@ def check_module(module: nn.Module, trained: Mapping[str, nn.Parameter], known: 
     known: identities of all its parameters when the engine was made.
     """
     now = dict(module.named_parameters())
-    again = "call detach(), and make optimizer and engine anew: parameters that stay keep their count"
+    again = "call detach(), and make a new optimizer and engine: parameters that remain keep their count"
     for name, parameter in trained.items():
         if now.get(name) is not parameter:
             raise ConfigError(
                 f"The model has another parameter {name} than the engine, or none: it was replaced (a new "
-                "layer, load_state_dict(assign=True), pruning), and what is there now would never move. Then "
-                f"{again}."
+                "layer, load_state_dict(assign=True), pruning), and the new one would never be trained. In "
+                f"that case {again}."
             )
     for name, parameter in now.items():
         if parameter.requires_grad and id(parameter) not in known:

@@ -104,7 +104,7 @@ def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
     [
         ("arrays is private|is private: runs need privacy", {}),
         ("is private: runs need privacy", {"ledger": "ledger", "privacy": "off"}),
-        ("another seed splits anew; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
+        ("another seed splits differently; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
         (
             r"noise_multiplier = 8\.0: ledger: the data keep one sample rate and one noise",
             {"ledger": "ledger", "vary": {"noise_multiplier": [4.0, 8.0]}},

@@ -202,13 +202,13 @@ def split(config: RunConfig) -> tuple[tuple[int, ...], tuple[str, ...]]:
             'as 0.2, or "own".'
         )
     train, parts = load_parts(config)
-    whose = train.groups if config.unit != RECORD else range(len(train))
+    unit_of = train.groups if config.unit != RECORD else range(len(train))
 
     if config.unit != RECORD:
-        _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
+        _check_sites_of_a_person(config, [{unit_of[row] for row in part.tolist()} for part in parts])
     check_copies(config)
     kept = 1 - config.test_share  # about: a secret hash decides
-    units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
+    units = [max(1, round(kept * len({unit_of[row] for row in part.tolist()}))) for part in parts]
     sizes = tuple(auto_size(number, config) for number in units)
     return sizes, (*_notes(config, train, min(sizes)), *_of_settings(config))
 

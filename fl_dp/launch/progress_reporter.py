@@ -47,7 +47,7 @@ class ProgressReporter:
         self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
 
     def doing(self, words: str, *, said: bool = False) -> None:
-        """said: a line about it was printed already, so a pipe needs no other."""
+        """said: whether a line about it was printed already; a pipe then gets no second one."""
         if said:
             self._display.known(words)
         self._tell(self._progress.now(words))

@@ -143,7 +143,7 @@ def serve(
 
 
 def _wait_for_sites(least: int, served: Serving, tell: ProgressReporter) -> None:
-    """Return once `least` sites are connected, however long it takes; say who is missing since when."""
+    """Return once `least` sites are connected; until then print which are missing, and since when."""
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]

@@ -26,7 +26,7 @@ class Session:
 
     @contextmanager
     def ray_for_run(self, address: str) -> Iterator[RayAhead]:
-        """Ray at that address, as it was left by the last run; anew after one that failed."""
+        """Ray at that address: the last run's, or a new one if that run failed."""
         if not self._turn.acquire(blocking=False):
             raise ConfigError(
                 "another thread simulates in this fl_dp.session: it has one run at a time. Wait for that "

@@ -82,7 +82,7 @@ def check_newest_ledger(settings: ClientConfig) -> None:
 
 
 def _unknown_to(accounts: Sequence["Account"], noted: Sequence[Line]) -> Sequence[Line]:
-    """Those noted lines of a data set whose payments its accounts, oldest first, do not hold."""
+    """The journal's lines of a data set that its accounts, oldest first, do not hold as payments."""
     if not accounts:
         return noted
     began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fl_dp
-from fl_dp.privacy_engine import engine as engine_module
+from fl_dp.privacy_engine import private_step
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "other_federations"
 
@@ -39,7 +39,7 @@ class FirstStep:
 
     def __init__(self, monkeypatch) -> None:
         self._batches, self._sums = [], []
-        of_batch, noised = fl_dp.PrivacyEngine.loss, engine_module.noised
+        of_batch, noised = fl_dp.PrivacyEngine.loss, private_step.noised
 
         def loss(engine, *batch):
             self._batches.append([part.clone() for part in batch])
@@ -50,7 +50,7 @@ class FirstStep:
             return noised(rule, clipped, source)
 
         monkeypatch.setattr(fl_dp.PrivacyEngine, "loss", loss)
-        monkeypatch.setattr(engine_module, "noised", kept)
+        monkeypatch.setattr(private_step, "noised", kept)
 
     def assert_is_one_backward_per_example(self, model: nn.Module, max_grad_norm: float) -> None:
         x, y = self._batches[0]

@@ -1,4 +1,4 @@
-"""The model card: what people need to know who were not there when it was trained."""
+"""The model card: what someone who was not there at the training needs to know."""
 
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHE
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, not of the model
+_ALONE = "epsilon_alone"  # of a run with secure sums
 _PIXELS = "numbers as they are; images with pixels from 0 to 255 as x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 _COLUMNS = "float32, as the schema encodes a record (fl_dp.encode), in this order"
@@ -53,22 +54,17 @@ def _guarantee(result: Result) -> dict[str, Any]:
     if not result.private:
         return {"private": False, "promise": NO_PROMISE}
     federation = result.summary.get("federation") or {}
+    alone = {"epsilon-if-the-assumption-of-secure-sums-fails": federation.get(_ALONE)}  # null: none holds
     return {
         "private": True,
         "epsilon": result.epsilon,
         "delta": result.delta,
-        **_alone(federation),
+        **(alone if _ALONE in federation else {}),
         "accountants": federation.get("accountants"),
         "arithmetic": federation.get("arithmetic"),
         "unit": federation.get("unit"),
         "promise": (PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE) + WHERE,
     }
-
-
-def _alone(federation: Mapping[str, Any]) -> dict[str, Any]:
-    """For runs with secure sums; null: no epsilon holds."""
-    key = "epsilon_alone"
-    return {"epsilon-if-the-assumption-of-secure-sums-fails": federation[key]} if key in federation else {}
 
 
 def _settings(result: Result) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Records that a program holds in memory, for a run: written to files of their owner alone, and deleted.
+"""Records in a program's memory, for a run: written to files that only their owner can read, then deleted.
 
-A run reads its data by a name, in the process that starts it. So records in memory take the way of those in
-files, with the same checks, and a ledger recognises them by the same content. The files live as long as the
+A run reads its data by name, in the process that starts it. So records in memory are handled like files: they
+are checked in the same way, and a ledger recognises them by the same content. The files exist as long as the
 call. A process that is killed leaves them in the folder for temporary files (TMPDIR).
 """
 
@@ -38,7 +38,7 @@ def named_data(
     base: RunConfig,
     task: str | type[Task] = "",
 ) -> Iterator[dict[str, Any]]:
-    """Within the block, the settings, as keywords, with which a run reads `data`, and the server `test_data`.
+    """In this context, the settings, as keywords, by which a run reads `data` and the server `test_data`.
 
     data: a name; or the records of all clients together; or a mapping with those of each, in its order.
     base: the config that the settings change. task: the run's, if it is not that of `base`. ConfigError for
@@ -81,7 +81,7 @@ def named_data(
 
 
 def _as_given(words: str, folder: str, ending: str, clients: list[str]) -> str:
-    """`words` with what the caller has given in place of files that the caller has not named."""
+    """`words` with the caller's names in place of our temporary files."""
     given = {_ALL: "data", _TEST: "test_data", SERVER: "test_data"}
     given |= {str(number): f"data[{name!r}]" for number, name in enumerate(clients)}
     for name, what in given.items():
@@ -103,7 +103,10 @@ def _kind(found: list[Any]) -> type:
 def _check_test_data(
     kind: type, test_data: Records | None, settings: Mapping[str, Any], base: RunConfig, *, needed: bool
 ) -> None:
-    """needed: the data have no test records of their own."""
+    """ConfigError if test records are missing, or if the schema does not expect them apart.
+
+    needed: the data have no test records of their own.
+    """
     evaluates = settings.get("evaluate", base.evaluate) == "server"
     evaluates &= not settings.get("personal", base.personal)
     if test_data is None and needed and evaluates:

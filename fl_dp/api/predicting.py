@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-inf")
 
 
 def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
-    """What a run's model says of new data: a row for each record, in their order.
+    """A run's predictions for new data: one row per record, in order.
 
     Args:
         run: A result, or a run's folder.
@@ -44,7 +44,7 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
     Raises:
         DataError: Data of another form than the training data.
         ConfigError: Other features, or as `Result.model`.
-        ModelError: A model that answers at each token.
+        ModelError: A model with one output per token.
 
     Example:
         >>> import fl_dp, torch
@@ -62,13 +62,15 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
             f"{form.input_shape}."
         )
     if form is not None and form.targets == "tokens":
-        raise ModelError("This model answers at each token, not once an example; use load_run(...).model.")
+        raise ModelError(
+            "predict does not support models with one output per token; use load_run(...).model."
+        )
     parts = [pd.DataFrame(_table(task, outputs)) for outputs in _answers(task, model, inputs)]
     return pd.concat(parts, ignore_index=True).rename_axis("row")
 
 
 def encode(card: str | Path, data: Any) -> Tensor:
-    """What an exported model takes for new data: (n, ...), as it was trained on.
+    """The inputs (n, ...) that an exported model takes for new data, encoded as in training.
 
     Args:
         card: The card.json beside the model.

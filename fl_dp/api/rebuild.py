@@ -46,7 +46,7 @@ def rebuilt(
 def _check_ties(network: nn.Module, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
     """Raise ConfigError if two names of one tensor have two values: the later would overwrite the former.
 
-    Digests count a tied tensor once, so nobody has signed the value under its second name.
+    Digests count a tied tensor once, so no signature covers the value under its second name.
     """
     loaded = network.state_dict()
     for name, one in weights.items():

@@ -81,7 +81,7 @@ class Result:
 
     @property
     def _spread(self) -> str:
-        """What the median and the least of several clients spent."""
+        """What the median client and the client with the least epsilon spent."""
         together = self.summary.get("federation") or {}
         if len(self.summary.get("clients", ())) < 2 or not together:
             return ""
@@ -211,7 +211,7 @@ class Result:
 def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None) -> Result:
     """The run in `folder`, made by `run.sh`, `fl-dp` or `simulate`, on this machine or another.
 
-    No code that the folder holds or names is run.
+    Code that the folder holds or names is never run.
 
     Args:
         folder: The run's.

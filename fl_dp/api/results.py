@@ -1,4 +1,4 @@
-"""The runs of a study as tables, and the plot and the comparison that a paper has of them."""
+"""A study's runs as tables, with the plot and the comparison that a paper needs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class Results:
 
     @property
     def cost(self) -> str:
-        """The epsilon of all runs. Whoever chooses one of them has seen all."""
+        """The epsilon of all runs: to choose one of them, one has to see all."""
         private = self.runs[EPSILON].notna()
         beside = "" if private.all() else f"; for runs that are {NOT_PRIVATE} no epsilon holds"
         if not private.any():
@@ -99,7 +99,8 @@ class Results:
             by: What was varied and gets a line of its own for each value; empty: the first such.
 
         Returns:
-            A matplotlib Figure. Runs without privacy are dashed lines over all of `x` = epsilon.
+            A matplotlib Figure. Runs without privacy are dashed lines over all of `x` = epsilon. The legend
+            names the values of `by` whose runs have no `y`.
 
         Raises:
             ConfigError: There is no such column, or matplotlib is not installed.
@@ -122,11 +123,14 @@ class Results:
             if len(line):
                 error = line[(y, _standard_error.__name__)]
                 axes.errorbar(line[(x, "mean")], line[(y, "mean")], error, marker="o", capsize=3, label=name)
+        measured = set(self.runs.dropna(subset=[y])[by])
+        for name in (one for one in self.runs[by].unique() if one not in measured):
+            axes.plot([], [], linestyle="none", label=f"{name}, no {y}")
         axes.legend(title=by)
         return figure
 
     def difference(self, of: Any, to: Any, y: str = "accuracy", by: str = "") -> "pd.DataFrame":
-        """How much better `of` is than `to`, seed by seed: equal seeds have equal data, weights and cohorts.
+        """How much better `of` is than `to`, seed by seed: equal seeds mean equal data, weights and cohorts.
 
         Args:
             of: A value of `by`.

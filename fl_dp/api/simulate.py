@@ -1,6 +1,7 @@
 """`fl_dp.simulate`, `fl_dp.check` and `fl_dp.plan`: a run called, checked or planned from Python."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from fl_dp.launch.defaults.proposal import Proposal, propose
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest, read_config, request_of
-from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.load import give
 from fl_dp.tasks.records import forget
 from fl_dp.tasks.task import Task
@@ -76,7 +76,9 @@ def simulate(
     lasting = isinstance(task, str) and (data is None or isinstance(data, str))
     with (
         named_data(data, test_data, settings, base, task) as named,
-        reporting_progress(nothing if quiet else _print, quiet=quiet, lasting=lasting) as tell,
+        reporting_progress(
+            nothing if quiet else partial(print, flush=True), quiet=quiet, lasting=lasting
+        ) as tell,
     ):
         return simulated(
             asked(base, task, named),
@@ -100,7 +102,6 @@ def simulated(
     local_figures: bool | None = None,
 ) -> Result:
     """As `simulate`, which has the arguments, for a validated request."""
-    folders = list[RunFolder]()
     launch(
         request,
         engine="ray",
@@ -109,10 +110,10 @@ def simulated(
         ray_address=ray_address,
         tell=tell,
         quiet=quiet,
-        claimed=folders.append,
         local_figures=local_figures,
     )
-    return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
+    assert tell.folder is not None
+    return load_run(tell.folder.path, task=request.config.task or None, model=request.config.model)
 
 
 def asked(
@@ -135,10 +136,6 @@ def as_config(config: str | Path | RunConfig | None) -> RunConfig:
 
 def nothing(text: str) -> None:
     """Print nothing."""
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
 
 
 def check(

@@ -65,8 +65,8 @@ def study(
 ) -> Results:
     """Simulate every combination of what is varied, with every seed, within one session.
 
-    Every mistake of every setting is said before the first run starts. A run that is done is not repeated,
-    and one that was stopped goes on; with records or a task in memory it begins anew, and what it had cost is
+    All mistakes in all settings are reported before the first run starts. A finished run is not repeated, and
+    an interrupted one is resumed. With records or a task in memory it starts again; what it had cost is then
     counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
     be compared seed by seed. Which records `test` holds out is each ledger's own secret.
 
@@ -89,7 +89,7 @@ def study(
     Raises:
         ConfigError: Every mistake of the settings.
         FlDpError: Why a run failed; those before it are kept.
-        KeyboardInterrupt: Ctrl-C. The same call goes on.
+        KeyboardInterrupt: Ctrl-C. The same call continues.
 
     Example:
         >>> import fl_dp
@@ -110,7 +110,11 @@ def study(
         in_memory = isinstance(task, type) or not (data is None or isinstance(data, str))
         runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)
         order = [(point, seed) for seed in seeds for point in points_of(vary)]
-        runs.check(order)
+        try:
+            runs.check(order)
+        except KeyboardInterrupt:
+            runs.say("stopped while checking the settings; no run was started")
+            raise
         found = list(runs.all(order))
     return results_of(order, found)
 
@@ -157,7 +161,7 @@ class _Runs:
         return asked(self.base, self.task, {**self.named, **point.settings, "seed": seed})
 
     def check(self, order: Sequence[tuple[Point, int]]) -> None:
-        """ConfigError with every mistake of every setting, each said once with the settings that have it."""
+        """ConfigError with all mistakes in all settings, each once, with the settings that have it."""
         if not order or len({_folder_name(*one) for one in order}) < len(order):
             raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
         found: dict[str, list[str]] = {}
@@ -172,9 +176,9 @@ class _Runs:
     def _problems(
         self, point: Point, seed: int, order: Sequence[tuple[Point, int]], ways: dict[str, Any]
     ) -> Sequence[str]:
-        """All of them for the first seed; for others only what the settings themselves forbid.
+        """All mistakes for the first seed; for other seeds only what the settings themselves forbid.
 
-        ways: rates and noises by data set, which is added to.
+        ways: rates and noises by data set; this run's are added.
         """
         if "seed" in {**self.named, **point.settings}:
             return ["seed: give seeds=, such as seeds=[0, 1]: each setting runs with each."]
@@ -189,7 +193,7 @@ class _Runs:
             if self.ledger is None:
                 return mistakes_in(request, engine=ENGINE)
             if not config.by_client and order[-1][1] != first:
-                return ["ledger: it refuses records that another seed splits anew; give one seed."]
+                return ["ledger: it refuses records that another seed splits differently; give one seed."]
             checked = check_run(request, engine=ENGINE, ledger=self.ledger)
             if checked.forecast:
                 way = [(one.sample_rate, one.noise_multiplier) for one in checked.forecast.mechanisms]
@@ -207,15 +211,15 @@ class _Runs:
             result = self._done(folder, request)
             if result is None:
                 where = f"run {number} of {len(order)}: {point}, seed = {seed}"
-                self._say(f"{where}{_left(took, len(order) - number + 1)}")
+                self.say(f"{where}{_left(took, len(order) - number + 1)}")
                 started = time.monotonic()
                 try:
                     result = self._run(folder, request)
                 except KeyboardInterrupt:
-                    self._say(f"stopped in {where}; the same call goes on from there")
+                    self.say(f"stopped in {where}; the same call goes on from there")
                     raise
                 took.append(time.monotonic() - started)
-                self._say(f"  {_in_words(result, took[-1])}")
+                self.say(f"  {_in_words(result, took[-1])}")
             yield result
 
     def _done(self, folder: Path, request: RunRequest) -> Result | None:
@@ -252,7 +256,7 @@ class _Runs:
         write_whole(folder / _DIGEST, lambda file: file.write(digest))
         return load_run(folder, task=request.config.task or None, model=request.config.model)
 
-    def _say(self, words: str) -> None:
+    def say(self, words: str) -> None:
         if not self.quiet:
             print(words, flush=True)
 

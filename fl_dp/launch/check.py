@@ -61,7 +61,7 @@ class _Mistakes:
         return True
 
     def add(self, words: str) -> None:
-        """Report a mistake that two steps find once, in the wording that names whose it is."""
+        """Add a mistake. If two steps find it, only the wording that names the client is kept."""
         if not any(one.endswith(words) for one in self.found):
             self.found = (*(one for one in self.found if not words.endswith(one)), words)
 

@@ -44,7 +44,8 @@ def main() -> None:
     while names:
         process, status = os.wait()
         if process in names:
-            _tell_end(names.pop(process), os.waitstatus_to_exitcode(status))
+            client = names.pop(process)
+            told_to(Path(client.events), client.name)("ended", ended(os.waitstatus_to_exitcode(status)))
 
 
 def _prepare(clients: Sequence[ClientStart]) -> None:
@@ -105,10 +106,6 @@ def _log_to(path: Path) -> OwnersLog:
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return log
-
-
-def _tell_end(client: ClientStart, code: int) -> None:
-    told_to(Path(client.events), client.name)("ended", ended(code))
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def mean_rounds(config: RunConfig) -> float:
 
 
 def usual_rounds(config: RunConfig) -> tuple[int, int, int]:
-    """In how many rounds clients take part: one in ten at most, the median one, nine in ten at most."""
+    """The fewest, the median and the most rounds of a client; if chance draws, the 10, 50, 90 % quantiles."""
     if takes_every_round(config):
         return (config.rounds,) * 3
     if config.sampling == TURNS:
@@ -250,11 +250,6 @@ class Forecast:
         return None
 
     @property
-    def rounds(self) -> int:
-        """Rounds until the end, or until the budgets end the run."""
-        return min(self.config.rounds, (self.ends or self.config.rounds + 1) - 1)
-
-    @property
     def noise_share(self) -> float:
         return noise_share_of([one.drawn for one in self.clients], self.sizes, self.parameters)
 
@@ -343,13 +338,13 @@ class SiteMetricsForecast:
             f"{rounded_up(self.epsilon)} at delta {self.delta:g}, in accounts of their own, with noise "
             f"multiplier {self.noise:g}"
         )
-        one_each = ", one of each person," if self.of_persons and self.records else ""
+        one_each = ", one of each person" if self.of_persons and self.records else ""
         for records in (self.records,) if self.records else _USUAL:
             width, plain = self.half_width(records), self.half_width(records, noisy=False)
             found = "is hidden by the noise" if width >= _GUESS else f"is known to within {width:.2g} at most"
             yield (
-                f"of about {records} test records{one_each} at all sites together the accuracy {found}, "
-                f"with 95 % (without noise {plain:.2g})"
+                f"with about {records} test records{one_each} at all sites together, the accuracy {found} "
+                f"(95 % confidence; without noise {plain:.2g})"
             )
 
 

@@ -4,7 +4,7 @@ What imports PyTorch, for a second, is imported late: after the quick checks, an
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,12 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
 from fl_dp.errors import ExitCode
 from fl_dp.launch.first_checks import check_first
-from fl_dp.launch.ledger_place import (
-    check_no_ledger_yet,
-    check_one_choice,
-    ledger_place,
-    ledger_words,
-)
+from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place, ledger_words
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.request import Engine, RunRequest
@@ -43,7 +38,6 @@ def launch(
     ray_address: str,
     tell: ProgressReporter,
     quiet: bool = False,
-    claimed: Callable[[RunFolder], None] = lambda folder: None,
     one_run_ledger: bool = False,
     local_figures: bool | None = None,
 ) -> ExitCode:
@@ -52,9 +46,8 @@ def launch(
     engine: what simulates the clients; None if each is a process of its own.
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None: see
     `ledger_place`. one_run_ledger: use one below `out`, whatever the data. ray_address: of a Ray cluster;
-    empty if this machine alone simulates. tell: reports progress.
-    quiet: a simulation shows no table. claimed: called with the run's folder once everything is
-    checked. local_figures: of a simulation, see `local_figures.wanted`.
+    empty if this machine alone simulates. tell: reports progress, and knows the run's folder afterwards.
+    quiet: a simulation shows no table. local_figures: of a simulation, see `local_figures.wanted`.
     """
     tell.doing(CHECKING)
     request = request.simulated(engine)
@@ -82,7 +75,6 @@ def launch(
         elif engine is None:
             held.enter_context(ledger_entry.entered(config, place.folder))
         folder = claim_folder(out)
-        claimed(folder)
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)

@@ -44,10 +44,10 @@ def check_copies(config: RunConfig) -> None:
 
 @contextmanager
 def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
-    """Enter the data of all clients of this machine as each would itself; locks out other runs meanwhile.
+    """Register the data of all clients of this machine, as each would itself. Other runs are locked out.
 
-    ConfigError, with what to do, if the ledger has entered them differently or another run uses them: before
-    anything starts. Two runs at once would both fail, as each would find steps that it never asked for.
+    ConfigError, with what to do, before anything starts, if the ledger holds the data differently or another
+    run uses them. Two runs at once would both fail: each would find steps that it never asked for.
     """
     clients = [client_config(config, client, ledgers) for client in range(config.clients)]
     with ExitStack() as held:

@@ -92,7 +92,7 @@ class EventFormatter(logging.Formatter):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Minute:
     """Counts for one kind of event in one minute. left_out: since its last line."""
 
     began: float
@@ -109,19 +109,19 @@ class FewEvents(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[tuple[str, str], _Told] = {}
+        self._minutes: dict[tuple[str, str], _Minute] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         event, who, source = (str(getattr(record, part, "")) for part in ("event", "who", "source"))
         kind, line, now = (event, who), (source, record.getMessage()), time.monotonic()
-        told = self._told.setdefault(kind, _Told(now))
-        if now - told.began >= _MINUTE:
-            told = self._told[kind] = _Told(now, told.left_out)
-        if line in told.lines or len(told.lines) >= _MOST_EVENTS:
-            told.left_out += 1
+        minute = self._minutes.setdefault(kind, _Minute(now))
+        if now - minute.began >= _MINUTE:
+            minute = self._minutes[kind] = _Minute(now, minute.left_out)
+        if line in minute.lines or len(minute.lines) >= _MOST_EVENTS:
+            minute.left_out += 1
             return False
-        told.lines.add(line)
-        record.__dict__["left_out"], told.left_out = told.left_out, 0
+        minute.lines.add(line)
+        record.__dict__["left_out"], minute.left_out = minute.left_out, 0
         return True
 
 

@@ -29,7 +29,7 @@ _STEP_MARGIN = 1.8  # a process may grow by this factor times the visible tensor
 
 
 class _Rehearsed(OwnTraining):
-    """Prepares a round on random numbers, and sends nothing, to a secure sum neither."""
+    """Prepares a round on random numbers; sends nothing, not even to a secure sum."""
 
     gives_to_sums = True
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
 from fl_dp.config.run import RunConfig
@@ -23,28 +22,23 @@ _LOGS = 4  # that an error names
 _LONGEST = 4096  # characters of a reason, which may come from clients
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
-    """How the server's process of a run ended. details: what it raised, if anything."""
+def failure_of(federation: Callable[[], None]) -> str | None:
+    """Run `federation` in this process. Logs and returns why it failed; None if it did not.
 
-    completed: bool
-    details: str = ""
-
-
-def tried(federation: Callable[[], None]) -> RunEnd:
-    """Run `federation` in this process. Logs why it failed; re-raises what the launch raised."""
+    Raises again what the launch raised.
+    """
     try:
         federation()
     except LaunchError:
         raise
     except Exception as error:
         logging.getLogger("fl_dp").exception("the server failed")
-        return RunEnd(completed=False, details=str(error))
-    return RunEnd(completed=True)
+        return str(error)
+    return None
 
 
 def conclude(
-    end: RunEnd,
+    failure: str | None,
     folder: RunFolder,
     say: Callable[[str], None],
     *,
@@ -53,15 +47,16 @@ def conclude(
 ) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError if the run failed.
 
-    The server's own summary decides. `end` counts if there is none, or if the server failed later. Unless
-    quiet, the run's page is written too: a caller that is quiet runs many, and can write each later.
-    causes: why clients of this process did not answer, in words that the server is not told.
+    The server's own summary decides. failure: why the server failed, which counts if there is no summary, or
+    if it failed later. Unless quiet, the run's page is written too: a quiet caller has many runs, and can
+    write each page later. causes: why clients of this process did not answer, in words that the server is not
+    told.
     """
     log = folder.log(SERVER_LOG)
     summary = Run(folder).summary()
     if summary is None:
         raise LaunchError(
-            f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
+            f"The server ended without a result. {failure or ''}\nThe end of its log, {log}:\n{tail(log)}"
         )
     private = summary.private
     if summary.status not in OVER:
@@ -89,13 +84,12 @@ def conclude(
         for line in way_on(folder):
             say(in_lines(line))
         return ExitCode.BUDGET_EXHAUSTED
-    if not end.completed:
-        raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")
+    if failure is not None:
+        raise LaunchError(f"The server failed after its last round: {failure} Log: {log}")
     return ExitCode.TRAINED
 
 
 def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
-    """Write the run's page, and say where it is."""
     from fl_dp.reporting.page.render import written_at_the_end  # late: it takes 0.2 s
 
     say(marked(written_at_the_end(folder), private=private))
@@ -117,7 +111,7 @@ def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
 
 
 def _why_early(summary: Summary) -> str:
-    """Budgets from which nothing was ever spent are not spent, but too small."""
+    """Why the run ended early. A budget from which nothing was ever spent is too small, not spent."""
     rounds, clients = summary.rounds, summary.clients.values()
     if rounds or any(client.steps for client in clients):
         when = f"after round {rounds}" if rounds else "not one step fits"

@@ -74,10 +74,10 @@ def preflight(
 ) -> Checked:
     """Everything that a run needs, after `check_first`: choices, data, split, model and budget.
 
-    clients: whether they are on this machine, too; their records are then read and split. each: the context
-    of each step that others do not need; one that swallows errors lets all steps be tried. check_task: also
-    checks task and model; false if it has found what the server's checks would find again. budget: whether
-    some client must be able to take a step. doing: told what takes a while. Raises FlDpError.
+    clients: whether they are on this machine, too; their records are then read and split. each: entered for
+    each step that is independent of the others; if it swallows errors, all steps are tried. check_task: also
+    checks task and model; False if the server's checks would only find the same again. budget: whether some
+    client must be able to take a step. doing: called with words for what takes a while. Raises FlDpError.
     """
     check_choices(config)
     config = with_absolute_paths(config)
@@ -202,13 +202,13 @@ def split(config: RunConfig) -> tuple[tuple[int, ...], tuple[str, ...]]:
             'as 0.2, or "own".'
         )
     train, parts = load_parts(config)
-    whose = train.groups if config.unit != RECORD else range(len(train))
+    unit_of = train.groups if config.unit != RECORD else range(len(train))
 
     if config.unit != RECORD:
-        _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
+        _check_sites_of_a_person(config, [{unit_of[row] for row in part.tolist()} for part in parts])
     check_copies(config)
     kept = 1 - config.test_share  # about: a secret hash decides
-    units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
+    units = [max(1, round(kept * len({unit_of[row] for row in part.tolist()}))) for part in parts]
     sizes = tuple(auto_size(number, config) for number in units)
     return sizes, (*_notes(config, train, min(sizes)), *_of_settings(config))
 
@@ -263,8 +263,8 @@ def _of_settings(config: RunConfig) -> Iterator[str]:
     if not config.private:
         yield (
             f'privacy = "off" clips nothing: gradients longer than max-grad-norm = {config.max_grad_norm:g} '
-            f"take longer steps than with privacy at learning-rate = {config.learning_rate:g}, and may "
-            "compare badly; compare with a smaller rate, too"
+            f"make longer steps than with privacy at the same learning-rate = {config.learning_rate:g}. For "
+            "a fair comparison try a smaller rate, too"
         )
 
 

@@ -26,6 +26,7 @@ MARKER = "FL_DP_LAUNCH_ID"
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 _POLL_SECONDS = 0.05
+_TAIL_LINES = 15
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that is never used again
@@ -47,14 +48,7 @@ class Processes:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.scratch = Path(tempfile.mkdtemp(prefix="fl-dp-"))
         self._guard = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "fl_dp.launch.processes",
-                self.launch_id,
-                str(self.scratch),
-            ],
+            [sys.executable, "-P", "-m", "fl_dp.launch.processes", self.launch_id, str(self.scratch)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
@@ -173,15 +167,13 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def ended(code: int) -> str:
-    """How a process ended, in words."""
     return f"stopped (signal {-code})" if code < 0 else f"stopped (exit code {code})"
 
 
-def tail(path: Path, lines: int = 15) -> str:
-    """The last lines of a log, indented, for an error message."""
+def tail(path: Path) -> str:
     if not path.exists():
         return "  (no output)"
-    last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  {line}" for line in last) or "  (no output)"
 
 
@@ -209,9 +201,7 @@ _QUIET = {
 _SHARED = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def child_environment(
-    flower_home: Path, *, threads: int, more: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def child_environment(flower_home: Path, *, threads: int) -> dict[str, str]:
     """This process's environment, changed for one that uses Flower.
 
     flower_home: folder for Flower's state, instead of ~/.flwr. threads: how many the numerical libraries may
@@ -224,7 +214,6 @@ def child_environment(
         **without_proxy(),
         **_QUIET,
         "FLWR_HOME": str(flower_home),
-        **(more or {}),
     }
 
 
@@ -243,5 +232,4 @@ def without_proxy() -> dict[str, str]:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

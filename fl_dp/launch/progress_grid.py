@@ -1,4 +1,4 @@
-"""A Grid that reports the messages through it: who is connected, who was asked, who has answered."""
+"""A Grid that reports the progress of its messages: connected clients, requests and answers."""
 
 from collections.abc import Iterable
 

@@ -21,14 +21,14 @@ class ProgressReporter:
     """Reports on one run: first the preparations, then the rounds.
 
     say: prints a line of a run's results. quiet: nothing else is shown. lasting: whether the run's
-    records and task outlive this process, so that it can be resumed.
+    records and task outlive this process, so that it can be resumed. folder: the run's, once it has one.
     """
 
     def __init__(self, say: Say, *, quiet: bool = False, lasting: bool = True) -> None:
         self._say, self._lasting = say, lasting
         self._display, self._quiet = ProgressDisplay(quiet=quiet), quiet
         self._progress, self._lines = RunProgress(), RoundLines()
-        self._folder: RunFolder | None = None
+        self.folder: RunFolder | None = None
 
     def say(self, text: str) -> None:
         """Print a line of the run's results beside the progress bars."""
@@ -43,11 +43,11 @@ class ProgressReporter:
 
     def run(self, config: RunConfig, folder: RunFolder, over: int = 0) -> None:
         """Note that the run has a folder now, and how many of its rounds are over."""
-        self._folder = folder
+        self.folder = folder
         self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
 
     def doing(self, words: str, *, said: bool = False) -> None:
-        """said: a line about it was printed already, so a pipe needs no other."""
+        """said: whether a line about it was printed already; a pipe then gets no second one."""
         if said:
             self._display.known(words)
         self._tell(self._progress.now(words))
@@ -82,15 +82,15 @@ class ProgressReporter:
 
     def interrupted(self) -> None:
         """Say what is paid for and how to resume the run, if there is one to resume; draw its page."""
-        if self._folder is None:
+        if self.folder is None:
             return
         with suppress(ConfigError):  # the run is over, and there is nothing to resume
-            check_unfinished(self._folder)
+            check_unfinished(self.folder)
             over, rounds = self._progress.over, self._progress.rounds
-            self.say(interrupted_words(self._folder, over, rounds, lasting=self._lasting))
-            summary = Run(self._folder).summary()
+            self.say(interrupted_words(self.folder, over, rounds, lasting=self._lasting))
+            summary = Run(self.folder).summary()
             if summary and not self._quiet:
-                write_report(self._folder, self.say, private=summary.private)
+                write_report(self.folder, self.say, private=summary.private)
 
     def _tell(self, progress: RunProgress) -> None:
         self._progress = progress

@@ -30,7 +30,7 @@ class RayAhead:
 
     @contextmanager
     def in_use(self) -> Iterator[Self]:
-        """Within this context a run may use Ray, whose start its first run begins."""
+        """In this context a run may use Ray; the first run starts it."""
         self.waited = False
         with _environment(self._processes.launch_id):
             collecting = gc.isenabled()

@@ -16,7 +16,7 @@ from fl_dp.federation.server.run import run_federation
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.logs import causes_in, log_files
-from fl_dp.launch.outcome import conclude, tried
+from fl_dp.launch.outcome import conclude, failure_of
 from fl_dp.launch.processes import cores
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
@@ -86,7 +86,7 @@ def simulate(
         run, flat = name_in_ledger(simulation), config.to_flat()
         tracked = stack.enter_context(tracking(config, folder, tell.say))
         shown = ProgressGrid(grid, config, tell, counts=False)
-        end = tried(
+        failure = failure_of(
             lambda: run_federation(
                 shown,
                 flat,
@@ -101,10 +101,10 @@ def simulate(
             )
         )
         tell.doing("stopping Ray's processes")
-    if end.completed:
+    if failure is None:
         forget_run(folder.clients, config)
     with tell.aside():
-        code = conclude(end, folder, tell.say, quiet=quiet, causes=causes.words)
+        code = conclude(failure, folder, tell.say, quiet=quiet, causes=causes.words)
     if start.local_figures:
         _measure_locally(config, client, folder, tell)
     return code

@@ -20,7 +20,7 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import RunState
 
-_FLAGS = (ONE_RUN_LEDGER, "local-figures")  # named as the fields of `Launch`
+_FLAGS = (ONE_RUN_LEDGER, "local-figures")  # named as the fields of `Launch`; written only if true
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,8 @@ class Launch:
             "ledgers": str(ledgers),
             "ray-address": self.ray_address,
         }
-        table |= {key: True for key, given in self._flags().items() if given}
+        table |= {key: True for key in _FLAGS if getattr(self, key.replace("-", "_"))}
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
-
-    def _flags(self) -> dict[str, bool]:
-        """The flags that are true; false ones are not written."""
-        return {key: getattr(self, key.replace("-", "_")) for key in _FLAGS}
 
     def at(self, ray_address: str) -> Self:
         """The same launch on another cluster; ConfigError unless it is a simulation."""
@@ -92,7 +88,7 @@ def write_kit(folder: RunFolder, kit: Path) -> None:
 
 
 def _kit_of(folder: RunFolder) -> str:
-    """The kit that the run was begun with; empty if there was none, or an older fl_dp began it."""
+    """The kit with which the run was started; empty if there was none, or an older fl_dp started it."""
     if not folder.served.exists():
         return ""
     kit = read_toml(folder.served).get("kit")
@@ -140,17 +136,15 @@ def interrupted_words(folder: RunFolder, over: int, rounds: int, *, lasting: boo
     where = (
         f"fl-dp ledger show {folder.shown}" if folder.launch.exists() else "fl-dp ledger show, at each site"
     )
+    on = f"to resume: {go_on_with(folder)}"
+    if not lasting:
+        on = (
+            "the run cannot be resumed, because its data or task were in memory. To start again and count "
+            f'what was paid, make the same call with ledger="{Launch.read(folder).ledgers}"'
+        )
     return (
         f"stopped after {over} of {rounds} rounds; clients have paid for what they began\n"
-        f"to see what was paid: {where}\n"
-        + (f"to resume: {go_on_with(folder)}" if lasting else _begin_anew(folder))
-    )
-
-
-def _begin_anew(folder: RunFolder) -> str:
-    return (
-        "not to be resumed, as its data or task were in memory; to begin anew and count what was paid: the "
-        f'same call with ledger="{Launch.read(folder).ledgers}"'
+        f"to see what was paid: {where}\n{on}"
     )
 
 

@@ -26,7 +26,7 @@ from fl_dp.kits.kit import ROSTER, ServerKit, ending, trusted_roster
 from fl_dp.kits.provision import LOOPBACK
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.logs import log_files, security_log
-from fl_dp.launch.outcome import conclude, tried
+from fl_dp.launch.outcome import conclude, failure_of
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.reports import RoundReport
@@ -53,7 +53,6 @@ class Serving:
     look: Callable[[], None]  # checks for a newer roster
 
     def sites_here(self) -> list[str]:
-        """Names of the sites that are connected."""
         return sorted(site.name for node in self.hub.here() if (site := self.hub.site_of(node)) is not None)
 
     def run(
@@ -85,13 +84,13 @@ class Serving:
             write_statements(folder, said)
 
         with tracking(config, folder, tell.say) as tracked:
-            end = tried(
+            failure = failure_of(
                 lambda: run_federation(
                     grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model, say=tell.say
                 )
             )
         with tell.aside():
-            return conclude(end, folder, tell.say)
+            return conclude(failure, folder, tell.say)
 
 
 @contextmanager
@@ -109,7 +108,7 @@ def serving(
     """
     hub = Hub(kit.roster)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
-    look = _Newest(kit.folder, hub).look
+    look = _RosterWatch(kit.folder, hub).look
     door = Door(hub, look)
     log = folder.log(SERVER_LOG)
     with ExitStack() as logs:
@@ -144,7 +143,7 @@ def serve(
 
 
 def _wait_for_sites(least: int, served: Serving, tell: ProgressReporter) -> None:
-    """Return once `least` sites are connected, however long it takes; say who is missing since when."""
+    """Return once `least` sites are connected; until then print which are missing, and since when."""
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]
@@ -162,7 +161,7 @@ def _wait_for_sites(least: int, served: Serving, tell: ProgressReporter) -> None
         time.sleep(_POLL_SECONDS)
 
 
-class _Newest:
+class _RosterWatch:
     """Checks whether the kit has a newer roster, and switches to it."""
 
     def __init__(self, folder: Path, hub: Hub) -> None:

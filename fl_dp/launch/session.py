@@ -26,7 +26,7 @@ class Session:
 
     @contextmanager
     def ray_for_run(self, address: str) -> Iterator[RayAhead]:
-        """Ray at that address, as it was left by the last run; anew after one that failed."""
+        """Ray at that address: the last run's, or a new one if that run failed."""
         if not self._turn.acquire(blocking=False):
             raise ConfigError(
                 "another thread simulates in this fl_dp.session: it has one run at a time. Wait for that "
@@ -47,7 +47,6 @@ class Session:
             self._turn.release()
 
     def end(self) -> None:
-        """Stop Ray and its actors."""
         self._ray = None
         self._held.close()
 
@@ -60,9 +59,10 @@ def session() -> Iterator[None]:
     """Within this context `fl_dp.simulate` leaves Ray and the training processes running for the next run.
 
     A run uses the processes of the last one if it needs the same: task, model, form of the records, device,
-    memory and share of the machine. Equal records stay in Ray's store. What was measured, such as kernels,
-    counts for runs with equal passes. All else is each run's own: ledger, what clients keep, and every random
-    number. After a run that fails, or Ctrl-C, all starts anew. A session inside a session is part of it.
+    memory and share of the machine. Equal records stay in Ray's store. Measurements, such as kernels, are
+    used again for runs with equal passes. Everything else belongs to one run: ledger, what clients keep, and
+    every random number. After a failed run, or Ctrl-C, all starts again. A session inside a session is part
+    of it.
 
     Returns:
         A context, which gives nothing.

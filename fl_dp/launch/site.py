@@ -82,7 +82,7 @@ def check_newest_ledger(settings: ClientConfig) -> None:
 
 
 def _unknown_to(accounts: Sequence["Account"], noted: Sequence[Line]) -> Sequence[Line]:
-    """Those noted lines of a data set whose payments its accounts, oldest first, do not hold."""
+    """The journal's lines of a data set that its accounts, oldest first, do not hold as payments."""
     if not accounts:
         return noted
     began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
@@ -176,7 +176,6 @@ class JournalWatch:
         self._last = ""  # the last known spending
 
     def look(self) -> None:
-        """Print what has come since the last look."""
         new = self._new_lines()
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:

@@ -138,10 +138,7 @@ def _of_model(model: nn.Module, data: Any, settings: TaskSettings) -> Task:
         def test_data(self) -> Any:
             return None
 
-    if not isinstance(data, TensorData) and len(data) == 2 and not _is_float(data[1]):
-        Given.classes = names_of(int(max(data[1])) + 1)
+    targets = None if isinstance(data, TensorData) or len(data) != 2 else torch.as_tensor(data[1])
+    if targets is not None and not targets.is_floating_point():
+        Given.classes = names_of(int(targets.max()) + 1)
     return Given(settings)
-
-
-def _is_float(targets: Any) -> bool:
-    return torch.as_tensor(targets).is_floating_point()

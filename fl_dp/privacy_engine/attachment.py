@@ -47,9 +47,9 @@ class _NoScaler:
 class UnprotectedSteps:
     """Counts steps by optimizers without an engine over the parameters of a model.
 
-    parameters: the engine's own. It lives as long as one of them, also when the engine is gone, until another
-    engine over them counts. While an engine is attached `Attachment` refuses such steps over them, and only
-    those over the rest of the model are counted.
+    parameters: the engine's own. This object lives as long as one of them, even after the engine is gone,
+    until another engine over them counts. While an engine is attached, `Attachment` refuses such steps over
+    them, and only steps over the rest of the model are counted.
     """
 
     def __init__(self, module: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -66,13 +66,13 @@ class UnprotectedSteps:
         return self._series.taken
 
     def start(self) -> None:
-        """From now on; later engines over these weights count these steps, too."""
+        """Count from now on. Later engines over these weights count these steps, too."""
         module = self._module()
         note(self._series, [*self._own, *(module.parameters() if module else ())])
         self._attachment = None
 
     def stop(self, attachment: "Attachment") -> None:
-        """Until `start`, or as long as there is this attachment."""
+        """Do not count until `start`, or as long as this attachment exists."""
         self._attachment = weakref.ref(attachment)
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
@@ -156,7 +156,7 @@ class Attachment:
                 )
 
     def remove(self) -> None:
-        """Give the optimizer its own step back."""
+        """Restore the optimizer's own step."""
         for name, before in self._added.items():
             delattr(self._optimizer, name)
             if before is not _NOTHING:  # a fused optimizer's own

@@ -31,7 +31,7 @@ def num_rows(batch: Any) -> int:
         if other != size:
             raise ConfigError(
                 f"The batch has {size} rows at {first} and {other} at {path}, but each record has one row of "
-                "each tensor. What belongs to no record is for losses_of to know."
+                "each tensor. Let losses_of supply what belongs to no record."
             )
     return size
 

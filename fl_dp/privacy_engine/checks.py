@@ -10,8 +10,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from fl_dp.engine.tracing.mixing import LossesOf, MixingWatch
 from fl_dp.errors import ConfigError
 
-_LARGE = 256.0  # a scale of GradScaler's, and no factor that people write
-# Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
+_LARGE = 256.0  # scales of GradScaler are larger; factors that people write are smaller
+# Names of classes, of torch, Opacus and others, that wrap a model to spread it over processes or devices.
 _WRAPPERS = frozenset(
     {
         "DataParallel",
@@ -44,7 +44,7 @@ def check_one_process() -> None:
 
 
 def check_not_spread(module: nn.Module) -> None:
-    """ConfigError for a model that is spread by a wrapper, whole or in part."""
+    """ConfigError if a wrapper spreads the model, or a part of it."""
     for name, part in module.named_modules():
         for kind in type(part).__mro__:
             if kind.__name__ in _WRAPPERS:
@@ -56,7 +56,7 @@ def check_not_spread(module: nn.Module) -> None:
 
 
 class CheckedLosses:
-    """Calls `losses_of`; searches the first batch for mixing, then one batch in `every`, on average."""
+    """Calls `losses_of`; checks the first batch for mixing, then one batch in `every`, on average."""
 
     def __init__(self, losses_of: LossesOf, every: int) -> None:
         self._losses_of, self._watch = losses_of, MixingWatch(losses_of, every)
@@ -70,7 +70,7 @@ class CheckedLosses:
         return losses
 
     def check_made_here(self, losses: Tensor) -> None:
-        """ConfigError for losses that were computed elsewhere, or changed in place: nobody searched them."""
+        """ConfigError for losses computed elsewhere, or changed in place: nothing checked their mixing."""
         if not isinstance(losses, Tensor) or self._made.get(losses) != _mark(losses):
             raise ConfigError(
                 "These losses do not come from engine.losses(...), or were changed since. With losses_of= "
@@ -83,16 +83,10 @@ def _mark(losses: Tensor) -> tuple[Any, bool | int]:
     return losses.grad_fn, losses.is_inference() or losses._version
 
 
-def check_chance(every: int) -> None:
-    """ConfigError unless one in `every` makes sense."""
-    if every < 1:
-        raise ConfigError(f"Expected check_every={every} >= 1.")
-
-
 def check_unscaled(losses: Tensor) -> None:
-    """ConfigError for losses that end in a product with a large number of a float32 tensor, as GradScaler's.
+    """ConfigError for losses that were last multiplied by a large float32 tensor, as GradScaler does.
 
-    Python's own numbers arrive in float64: `100 * losses` is the user's wish.
+    Python's own numbers arrive in float64, so `100 * losses` is allowed.
     """
     node: Any = losses.grad_fn
     if node is None or node.name() != "MulBackward0":

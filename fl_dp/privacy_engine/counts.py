@@ -58,7 +58,7 @@ class Count:
 
     @property
     def series(self) -> list[Series]:
-        """Each one once, as long as it is known, also those that joined the weights or records later."""
+        """Each series once, including those that joined the weights or records later."""
         found: dict[str, Series] = {}
         for one in (one for book in self._books for one in book):
             if one.key not in found or one.taken > found[one.key].taken:
@@ -100,7 +100,7 @@ class Count:
         """Count with all others over these parameters or data sets. Returns what was forgotten.
 
         moved: whether this engine's steps count there, too. anew: forget what was counted before.
-        Raises ConfigError, and joins nothing, while another engine is attached over one of them.
+        ConfigError, and nothing is joined, while another engine is attached to one of them.
         """
         things = [thing for thing in things if _can_be_referred_to(thing)]
         if any(self._others(thing) for thing in things):

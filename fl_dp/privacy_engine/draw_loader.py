@@ -1,7 +1,7 @@
 """A loader of Poisson draws: one turn of the loop is one logical batch.
 
-Trainers fetch batches ahead of their steps, so draws wait in line: the next loss, backward pass and step are
-of the first draw that has had no step.
+Trainers fetch batches ahead of their steps, so draws wait in a queue. The next loss, backward pass and step
+belong to the first draw without a step.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ from fl_dp.engine.tracing.structure import tensors
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.batch_rows import rows_of
 
-# What a loader of draws has from the loader that it was made of.
+# Settings that the loader of draws takes over from the user's loader.
 KEPT = (
     "num_workers",
     "collate_fn",
@@ -38,7 +38,7 @@ KEPT = (
 class DrawLoader:
     """Iterates over the batches of Poisson draws, an empty one included; `PrivacyEngine.attach` makes it.
 
-    A loop that ends early and begins again is first handed the draws that have had no step.
+    A loop that is left early and started again first gets the draws that had no step.
     `state_dict` and `load_state_dict` are those of its sampler (`PoissonSampler.state_dict`).
 
     dataset: of the user's loader. batch_size: the mean number of records of a turn.
@@ -156,16 +156,16 @@ class TurnSampler(PoissonSampler):
 
 
 def secret_masks(*devices: torch.device) -> AbstractContextManager[None]:
-    """Within it torch's global random numbers are secret; afterwards they continue as if none had been drawn.
+    """In this context torch's global random numbers are secret. Later they continue as if none were drawn.
 
-    Trainers seed torch by a public number and save its state: dropout's masks would be known, and how many
-    numbers the draws of records have used, and so their sizes.
+    Trainers seed torch with a public number and save its state. So dropout's masks would be known, and also
+    how many numbers the draws have used, which reveals their sizes.
     """
     return Randomness.system().in_torch(*devices)
 
 
 def check_loader(loader: object) -> None:
-    """ConfigError unless Poisson draws can take the place of this loader's batches."""
+    """ConfigError unless Poisson draws can replace this loader's batches."""
     if type(loader) is not DataLoader:
         raise ConfigError(
             f"attach: expected loader= an ordinary torch.utils.data.DataLoader, not {type(loader).__name__}, "

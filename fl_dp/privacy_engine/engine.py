@@ -9,8 +9,8 @@
 
 A thin adapter over `training/step.py`, with the names of private_CNN (Bu, Mao, Xu 2022). The guarantee needs
 every batch to be Poisson-sampled with rate batch_size / sample_size, and losses that do not mix examples.
-With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is said with every epsilon
-(`spent.py`); docs/engine.md lists what is checked.
+With a `PoissonSampler` and `losses_of` the engine checks both. Every epsilon names what was not checked
+(`spent.py`); docs/engine.md lists what is checked. `private_step.py` has what happens at a step.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,36 +22,22 @@ from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
-from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups
+from fl_dp.engine.clipping import checked_groups
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.attachment import (
-    Attachment,
-    UnprotectedSteps,
-    WeakHook,
-    check_attachable,
-    check_step_arguments,
-)
-from fl_dp.privacy_engine.checks import (
-    CheckedLosses,
-    check_chance,
-    check_not_spread,
-    check_one_process,
-    check_unscaled,
-)
+from fl_dp.privacy_engine.attachment import Attachment, UnprotectedSteps, WeakHook, check_attachable
+from fl_dp.privacy_engine.checks import CheckedLosses, check_not_spread
 from fl_dp.privacy_engine.draw_loader import DrawLoader
 from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.payments import payments_of
 from fl_dp.privacy_engine.ranks import Ranks
-from fl_dp.privacy_engine.reports import Reports, TrainingStats
+from fl_dp.privacy_engine.reports import Reports
 from fl_dp.privacy_engine.settings import (
     EngineNoise,
-    Fixed,
     check_generator,
     check_kernels,
     check_optimizer,
@@ -63,27 +49,17 @@ from fl_dp.privacy_engine.settings import (
     told_what_is_missing,
     trained_parameters,
 )
-from fl_dp.privacy_engine.spent import (
-    ACCOUNT,
-    BUFFERS,
-    EVALUATION,
-    LOSSES,
-    NOISE_SOURCE,
-    OPTIMIZER,
-    RANKS,
-    SHOWN,
-)
 from fl_dp.privacy_engine.states import States
 from fl_dp.privacy_engine.steps import Steps
 from fl_dp.privacy_engine.turn_loop import TurnLoop
 from fl_dp.records import Entry
-from fl_dp.training.step import DpSgd, Noisy, added_up, clipped_pass, noised, nothing, set_gradients
+from fl_dp.training.step import DpSgd
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.paying import PayingAccount
 
 
-class PrivacyEngine(Fixed, Reports, States):
+class PrivacyEngine(Reports, States):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
     Noise is scaled to `sensitivity`: max_grad_norm, or with several bounds the root of the sum of their
@@ -106,31 +82,31 @@ class PrivacyEngine(Fixed, Reports, States):
         kernels: Parameter name -> kernel, for parameters whose kernel is fixed (see `kernel_table`).
         clipping: "abadi", "automatic", or made by `clip_function`.
         named_params: (name, parameter) pairs to train; None for all that require gradients.
-        accountant: One that may hold a budget, such as "pld" or "rdp".
+        accountant: An accountant that may hold a budget, such as "pld" or "rdp".
         accounting_mode: private_CNN's name for `accountant`.
         record_snr: Whether `get_training_stats` reports signal and noise.
-        generator: Source of the noise, "secure" for integers on a grid (None), or a `torch.Generator`,
-            without that proof.
-        losses_of: Makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and
-            the engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one
-            batch in `check_every`, on average, chosen in secret. Without it, the engine assumes that losses
-            do not mix, checks this only as far as gradients show it, and says so with every epsilon.
+        generator: Source of the noise: None or "secure" for integers on a grid, or a `torch.Generator`, for
+            which the proof does not hold.
+        losses_of: Makes the losses (N,) of a batch. Steps then take `engine.losses(*batch)`, and the engine
+            checks whether examples mix in them (`find_mixing`): on the first batch, then on one batch in
+            `check_every` on average, chosen in secret. Without it, the engine assumes that losses do not
+            mix, checks this only as far as gradients show it, and says so with every epsilon.
         check_every: See `losses_of`.
-        public_weights: Whether the weights are public as they are; else the steps that other engines of this
-            process took over them count, too.
+        public_weights: Whether the current weights are public. If not, steps that other engines of this
+            process took on them count, too.
         account: Pays for each round before its first record is read (`Ledger.account`), and gives the delta
             and the accountant. Draws and noise follow from the payment. A round is one pass over the sampler.
-            If fewer steps fit, the pass ends after them; the next begins with BudgetExhaustedError. Steps
+            If fewer steps fit, the pass ends after them, and the next pass raises BudgetExhaustedError. Steps
             that were paid for and not taken stay spent. `attach` then needs a sampler.
-        run: The name under which the account pays. A name that was used before goes on with new rounds.
-        steps_per_payment: Shortens the rounds to so many steps.
+        run: The name under which the account pays. A name that was used before continues with new rounds.
+        steps_per_payment: How many steps to pay for at a time; None for a whole pass.
         ranks: "all", or a process group of torch.distributed whose processes train this model together, each
             with all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a
             sampler, a formula chooses the kernels, and `get_training_stats` has no numbers. None for one
             process.
-        show_loss: Whether the value of `engine.loss` is the mean loss of the draw. It is raw data, which
-            trainers write to logs; else it is NaN, and with it every epsilon says so.
-        other: No other setting is taken; names that Opacus and private_CNN know get an answer.
+        show_loss: Whether the value of `engine.loss` is the mean loss of the draw, else NaN. The mean is raw
+            data, which trainers write to logs, so every epsilon then says so.
+        other: Refused. For a keyword of Opacus, private_CNN or fastDP the error says what to use.
 
     Raises:
         ConfigError: Settings that are missing or contradict one another, several processes without `ranks`,
@@ -190,7 +166,7 @@ class PrivacyEngine(Fixed, Reports, States):
         refuse_keywords(other)
         self._ranks = None if ranks is None else Ranks(ranks)
         self._check_processes()
-        check_sizes(batch_size, sample_size)
+        check_sizes(batch_size, sample_size, check_every)
         check_not_spread(module)
         self.module = module
         self.parameters = MappingProxyType(trained_parameters(module, named_params))
@@ -232,22 +208,14 @@ class PrivacyEngine(Fixed, Reports, States):
             has_ranks=ranks is not None,
         )
         self._locked = False
-        check_chance(check_every)
         self._check = ModelCheck(module, self.parameters, check_every)
         self._public_weights, self._has_state = public_weights, False
         self._unprotected = UnprotectedSteps(module, self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
         self._rule = DpSgd(
-            self.parameters,
-            self.max_grad_norm,
-            self.clipping,
-            self.noise_multiplier,
-            batch_size,
+            self.parameters, self.max_grad_norm, self.clipping, self.noise_multiplier, batch_size
         )
-        self._pending: ClippedSum | None = None
-        self._stats: TrainingStats | None = None
-        self._attached: Attachment | None = None
-        self._turns: TurnLoop | None = None
+        self._pending = self._stats = self._attached = self._turns = None
         self._show_loss = show_loss
         self._is_made = True
 
@@ -279,11 +247,11 @@ class PrivacyEngine(Fixed, Reports, States):
                 optimizer.step()  # noise, once
                 optimizer.zero_grad()
 
-        loader: an ordinary DataLoader, of which all but batch_size and shuffle is kept. The one returned
-        draws, also empty batches; its `len` is the steps of an epoch. Each draw has one loss, one backward
-        and one step; a closure is run before the step. physical_batch_size: most records of a pass, by
-        default the loader's batch size, or the engine's if that is 1. ConfigError for a loader that cannot
-        draw, and for `ranks`.
+        loader: an ordinary DataLoader; all its settings but batch_size and shuffle are kept. The returned
+        loader makes the draws, empty ones included; its `len` is the number of steps in an epoch. Each draw
+        has one loss, one backward and one step; a closure is run before the step. physical_batch_size: the
+        most records in a pass, by default the loader's batch size, or the engine's if that is 1. ConfigError
+        for a loader that cannot draw, and for `ranks`.
 
         Without `loader`, make `optimizer.step(loss=losses)` private and add
         `optimizer.virtual_step(loss=losses)`.
@@ -360,7 +328,7 @@ class PrivacyEngine(Fixed, Reports, States):
             self._turns = None
 
     def lock(self) -> None:
-        """Refuse all steps, also virtual ones, until `unlock`: no data are touched before that."""
+        """Refuse all steps, virtual ones included, until `unlock`. Until then no data are used."""
         self._locked = True
 
     def unlock(self) -> None:
@@ -388,8 +356,8 @@ class PrivacyEngine(Fixed, Reports, States):
         """A scalar for `backward()`, which makes the next `optimizer.step()` take this draw.
 
         The batch goes through the model here, in passes of `physical_batch_size` rows of each tensor, under
-        the caller's autocast; each record's gradient is clipped, and the sum is kept. `backward()` only says
-        that it is meant, and refuses a scaled loss.
+        the caller's autocast. Each record's gradient is clipped, and the sum is kept. `backward()` only
+        confirms that the next step is to take the sum, and refuses a scaled loss.
 
         Args:
             batch: What the loader of `attach` gave, whole, as `losses_of` takes it: tensors, or tuples, lists
@@ -427,71 +395,6 @@ class PrivacyEngine(Fixed, Reports, States):
             )
         return self._turns.loss(*batch)
 
-    def _before_step(
-        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """PyTorch calls this with the arguments of `step`, and passes the result to the optimizer's step."""
-        if self._turns is None:
-            check_step_arguments(args, kwargs)
-        else:
-            self._pending = self._turns.before_step(args, kwargs)
-        check_optimizer(optimizer, self.parameters)
-        if kwargs.get("loss") is not None:
-            self._virtual_step(loss=kwargs["loss"])
-        set_gradients(self._rule, self._noisy(), self._check.padding_rows())
-        if self._turns is not None:
-            self._turns.step_taken()
-        return args[:1], {}
-
-    def _virtual_step(self, *, loss: Tensor) -> None:
-        """Clip one physical batch and add it to the logical batch that the next step ends."""
-        if self._turns is not None:
-            self._turns.refuse_losses()
-        self._check_may_step()
-        self._steps.check_drawn()
-        if self._losses is not None:
-            self._losses.check_made_here(loss)
-        clipped = self._clipped(loss)
-        if self._ranks is not None:
-            self._ranks.gather(clipped)
-            return
-        self._pending = added_up(self._rule, filter(None, (self._pending, clipped)))
-
-    def _clipped(self, losses: Tensor) -> ClippedSum:
-        check_losses(losses)  # before the model is checked
-        check_overrides(losses.device)  # the model may have moved since `attach`
-
-        def clip(axes: Axes) -> ClippedSum:
-            check_unscaled(losses)
-            if not len(losses):
-                return nothing(self._rule)
-            kept = keep_gradients(losses, self.parameters, axes, self.chooser)
-            return clipped_pass(self._rule, losses, kept)
-
-        return self._check.clipped(clip)
-
-    def _check_may_step(self) -> None:
-        """ConfigError if the next step may not begin, or not continue."""
-        if self._locked:
-            raise ConfigError("The engine is locked; call unlock() before the next step.")
-        self._check_processes()
-        if self._attached is not None:
-            self._attached.check_unassigned()
-
-    def _check_processes(self) -> None:
-        if self._ranks is None:
-            check_one_process()
-        else:
-            self._ranks.check()
-
-    def _begin_loop(self, dataset: object) -> None:
-        """A draw that was begun is handed out again, whole: what was gathered of it goes."""
-        self._drop_pending()
-        if self._payments is not None:
-            self._payments.see(dataset)
-        if self._ranks is not None and dataset is not None:
-            self._ranks.see(dataset)
-
     def _turns_over(
         self, loader: DataLoader[Any] | None, sampler: PoissonSampler | None, physical: int | None
     ) -> TurnLoop | None:
@@ -516,13 +419,6 @@ class PrivacyEngine(Fixed, Reports, States):
             shows_loss=self._show_loss,
         )
 
-    def _drop_pending(self) -> None:
-        self._pending = None
-        if self._turns is not None:
-            self._turns.drop()
-        if self._ranks is not None:
-            self._ranks.drop()
-
     def _start_ranks(
         self, ranks: Ranks, optimizer: torch.optim.Optimizer, sampler: PoissonSampler | None
     ) -> None:
@@ -534,34 +430,3 @@ class PrivacyEngine(Fixed, Reports, States):
             "steps": self.steps,
         }
         ranks.start(self._rule, self.sensitivity, settings, self.module, optimizer, sampler)
-
-    def _noisy(self) -> Noisy:
-        """The noisy sum of everything pending, on all ranks. The step is counted before noise is drawn."""
-        if self._ranks is not None:
-            self._ranks.begin_step(self.steps, self._check_may_step)
-            self._steps.take(self._ranks.examples, self._unseen())
-            return self._ranks.noisy()
-        self._check_may_step()
-        clipped, has_noise = self._pending or nothing(self._rule), self.noise_multiplier > 0
-        drawn = self._steps.take(len(clipped.norms), self._unseen())
-        self._pending = None
-        source = self._payments.take(drawn) if self._payments else self._generator
-        noisy = noised(self._rule, clipped, source) if has_noise else clipped.grads
-        self._stats = TrainingStats.of_step(
-            clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
-        )
-        return noisy
-
-    def _unseen(self) -> set[str]:
-        """What is not seen of a step that is taken now, besides its draw; names of `spent.py`."""
-        found = {
-            LOSSES: self._losses is None,
-            NOISE_SOURCE: isinstance(self._generator, torch.Generator),
-            EVALUATION: self._check.watch.in_evaluation,
-            BUFFERS: self._check.watch.are_buffers_moved,
-            OPTIMIZER: self._has_state,
-            SHOWN: self._show_loss,
-            RANKS: self._ranks is not None and not self._ranks.are_records_seen,
-            ACCOUNT: self._payments is not None and not self._payments.are_records_seen,
-        }
-        return {name for name, holds in found.items() if holds}

@@ -1,10 +1,10 @@
-"""What must be the same on all ranks: where a record is clipped must change nothing.
+"""What must be equal on all ranks, so that it does not matter which rank clips a record.
 
 One record more or less moves later records to other passes, and so to other ranks. If a rank had other
 weights or other kernels, these records' contributions would change as well, and one record would move the sum
-by more than C. So ranks compare what their gradients follow from: everything when they begin, and before each
-step what may have changed since. What cannot be compared cheaply is left to the user: that record i is the
-same record on all ranks, and that the machines have the same processors.
+by more than C. So ranks compare all that their gradients depend on: everything at the start, and before each
+step what may have changed since. Two things are too costly to compare, and left to the user: that record i is
+the same record on all ranks, and that the machines have the same processors.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def facts_of_start(
     optimizer: torch.optim.Optimizer,
     sampler: Facts,
 ) -> dict[str, object]:
-    """All that must be equal before the first step. settings: of the engine; sampler: of the sampler."""
+    """All that must be equal before the first step. settings: the engine's; sampler: the sampler's state."""
     device = next(iter(parameters.values())).device
     return {
         "the engine's settings": settings,
@@ -63,7 +63,7 @@ def facts_of_step(
 
 
 def records_digest(dataset: Any, count: int) -> str:
-    """Of some of all `count` records; RANDOM if they are others each time, as with augmentations."""
+    """A digest of some of the `count` records; RANDOM if they differ each time, as with augmentations."""
     numbers = sorted({round(i * (count - 1) / _COMPARED) for i in range(_COMPARED + 1)})
     first, second = (_digest_of([dataset[number] for number in numbers]) for _ in range(2))
     return first if first == second else RANDOM
@@ -116,7 +116,7 @@ def _optimizer(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor
 
 
 def _plain(value: Any) -> object:
-    """The value, if its `repr` shows all of it and no place in memory; else its type."""
+    """The value, if its `repr` shows all of it and no memory address; else its type."""
     if isinstance(value, Tensor):
         return value.tolist()
     if isinstance(value, tuple | list):

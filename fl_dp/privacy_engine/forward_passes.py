@@ -1,8 +1,8 @@
-"""A forward pass changes nothing that is read again, or that is saved.
+"""Checks that a forward pass leaves nothing in the model that is saved or read again.
 
-Whatever a pass leaves in the model is data without noise. So what the model holds is looked at before and
-after each pass, and put back after the step: attention maps that are kept to look at go, and a table that
-the first pass makes is made again. What stands in the `state_dict`, or is read by a later pass, is refused.
+Whatever a pass leaves in the model is data without noise. So the model's contents are noted before and after
+each pass, and restored after the step: an attention map kept for inspection is removed, and a table that the
+first pass builds is built again. What is in the `state_dict`, or is read by a later pass, is refused.
 """
 
 import random
@@ -25,12 +25,12 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class PassWatch:
-    """Looks at what the model holds around each pass with gradients, from its call to `finish`.
+    """Watches what the model holds around each pass with gradients, from its call to `finish`.
 
-    every: contents are compared, too, in the first pass in a mode, and in one of so many, on average.
+    every: contents are also compared in the first pass of each mode, and in one pass of `every` on average.
     mode: which modules were in training mode at the last call. inputs: zeros in place of its arguments.
     in_evaluation: whether a pass could only be repeated in evaluation mode. are_buffers_moved: whether some
-    buffer was written between the passes, as of the last look.
+    buffer was written between passes, as of the last look.
     """
 
     def __init__(self, module: nn.Module, every: int) -> None:
@@ -56,7 +56,7 @@ class PassWatch:
         return self._state.tables
 
     def look(self) -> Moment:
-        """What the model holds. Notes whether some buffer was written since it was looked at before."""
+        """What the model holds. Notes whether some buffer was written since the last look."""
         now = self._state.look()
         if self._buffers is not None:
             if (seen := self._aside[1] if self._aside else self._after or self._before) is None:
@@ -66,7 +66,7 @@ class PassWatch:
         return now
 
     def start(self) -> None:
-        """From now on buffers are not written between the passes, also not before the first one."""
+        """From now on, report a buffer that is written between passes or before the first one."""
         if self._buffers is None:
             self._state.look()
             self._buffers = self._state.buffer_versions()
@@ -75,7 +75,6 @@ class PassWatch:
         """A forward pre-hook."""
         if self._is_off:
             return
-        self._are_buffers_moved = self.are_buffers_moved
         now = self.look()
         if not torch.is_grad_enabled():  # an evaluation; a step may still come for the pass before it
             self._aside = now, now
@@ -112,7 +111,7 @@ class PassWatch:
 
     @contextmanager
     def checking(self) -> Iterator[None]:
-        """Within it the model holds what it held before the pass. What is written there is known later."""
+        """In this context the model holds what it held before the pass. Places written in it become known."""
         self._put_back()
         before, self._is_off = self._state.look(), True
         try:
@@ -187,7 +186,7 @@ class PassWatch:
                 )
 
     def _check_unread(self) -> None:
-        """Repeat the pass from one random state: without what it has written, and with it."""
+        """Repeat the pass with one random state: without what it wrote, and with it."""
         if self._to_repeat is None:
             return
         modes = [(module, module.training) for module in self._module.modules()]
@@ -254,7 +253,7 @@ def _alike(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
 
 
 def _zeros(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs:
-    """The arguments with zeros in place of examples: the check of the model reads their shapes alone."""
+    """The arguments with zeros in place of examples: the check of the model only needs their shapes."""
 
     def zeros(tensor: Tensor) -> Tensor:
         if tensor.is_contiguous() and tensor.layout == torch.strided:

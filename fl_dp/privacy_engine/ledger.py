@@ -55,13 +55,13 @@ class Ledger(ledger.Ledger):
     ) -> PayingAccount:
         """The account of a data set, opened on its first use. This loop pays up to a limit over all runs.
 
-        The ledger must know the data again under any name: by `files`, their SHA-256 and their lines; without
-        files by the contents of `records`, then a TensorDataset of inputs and targets, or a Subset of one.
+        The ledger must recognise the data under any name: by `files` (their SHA-256 and their lines), or
+        without files by the contents of `records`, a TensorDataset of inputs and targets or a Subset of one.
 
         Args:
-            name: Of the data set, the same for every run on it. A client has the one that `fl-dp ledger show`
-                tells: its `data-name`, or `csv:` and the file's absolute path.
-            epsilon: The limit, over all runs, of what pays by this call.
+            name: The data set's name, the same for every run on it. `fl-dp ledger show` prints the name that
+                a client uses: its `data-name`, or `csv:` and the file's absolute path.
+            epsilon: The limit, over all runs, of what this account may pay.
             delta: None for the largest power of ten below 1 / size, at most 1e-5.
             records: The data set that the loop's loader gets, or of which it gets a Subset.
             files: All files that hold the records.
@@ -70,7 +70,7 @@ class Ledger(ledger.Ledger):
             vary_mechanism: Whether rate and noise may change after the first payment (docs/privacy.md).
 
         Raises:
-            ConfigError: Nothing by which to know the data again; a size or a budget out of range.
+            ConfigError: Nothing by which to recognise the data; a size or a budget out of range.
             LedgerError: Data that may share records with another account, or more than it declares.
         """
         if size is None:

@@ -1,4 +1,4 @@
-"""Checks a model on inputs of the user's own calls, and each of its passes."""
+"""Checks a model with inputs like those of the user's own calls, and watches each of its passes."""
 
 from collections.abc import Callable, Mapping
 
@@ -49,10 +49,11 @@ class ModelCheck:
         return {name: rows[one] for name, one in found.items() if one in rows and one not in other}
 
     def clipped(self, clip: Callable[[Axes], ClippedSum]) -> ClippedSum:
-        """What `clip` makes of the last pass, whose rows it is told; then what the pass has left is undone.
+        """Clip the last pass by `clip`, which gets the axes of its rows; then undo what the pass has left.
 
-        A use that no check saw, as of a layer that was skipped, leads to another check. Raises ConfigError if
-        the model was not called, or its graph was used already; and what `probe`, `clip` and `watch` raise.
+        If a parameter is used in a way that no check saw, as in a layer that was skipped, the model is
+        checked again. Raises ConfigError if the model was not called, or its graph was used already; and what
+        `probe`, `clip` and `watch` raise.
         """
         self.check_parts()
         try:

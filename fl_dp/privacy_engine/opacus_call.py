@@ -21,7 +21,7 @@ from fl_dp.privacy_engine.draw_loader import DrawLoader, check_loader
 from fl_dp.privacy_engine.engine import PrivacyEngine
 from fl_dp.privacy_engine.turn_loop import TurnLoop
 
-# Keyword of Opacus -> the value that says what is done here anyway, and what to do instead of others.
+# Keyword of Opacus -> the only value accepted, as it asks for what happens anyway; what to do instead.
 _SAME: dict[str, tuple[Any, str]] = {
     "batch_first": (True, "the first dimension is always the example: transpose inside the model"),
     "loss_reduction": (
@@ -64,8 +64,8 @@ def make_private(
         criterion: A loss of torch.nn with reduction="mean" or "none"; None for cross-entropy.
         physical_batch_size: Most records that the model may be called with. A larger draw is refused, because
             the loop's own call cannot be cut; `PrivacyEngine.loss` cuts. None for no limit.
-        options: `noise_multiplier`, and all that `PrivacyEngine` takes, such as `target_delta`. Of Opacus'
-            keywords those that ask for what is done anyway.
+        options: `noise_multiplier`, and all that `PrivacyEngine` takes, such as `target_delta`. Keywords of
+            Opacus are accepted if they ask for what happens anyway.
 
     Returns:
         Model, optimizer, criterion, loader. The criterion makes a loss whose `backward()` gives no weight a
@@ -154,8 +154,8 @@ def make_private_with_epsilon(
 class PrivateCriterion(nn.Module):
     """The criterion of a private loop: a scalar whose `backward()` commits the clipped sum of a draw.
 
-    each: gives each record's loss; that it does is searched as `MixingWatch` says, one batch in `every`.
-    most: records of a draw.
+    each: gives each record's loss, which `MixingWatch` checks on one batch in `every`. most: the most records
+    of a draw.
     """
 
     def __init__(self, each: nn.Module, turns: TurnLoop, most: int | None, every: int) -> None:
@@ -164,7 +164,7 @@ class PrivateCriterion(nn.Module):
         self._watch = MixingWatch(self._losses, every)
 
     def forward(self, *batch: Any, **named: Any) -> Tensor:
-        """Of outputs and targets of one draw. A record's loss of several numbers is their mean."""
+        """The loss of one draw's outputs and targets. If a record has several losses, their mean counts."""
         self._watch.look(*map_tensors(Tensor.detach, (batch, named)))
         losses = self._losses(batch, named)
         if not losses.requires_grad:
@@ -183,8 +183,8 @@ def each_loss(criterion: nn.Module) -> nn.Module:
     """A copy of the criterion that gives each record's loss; ConfigError if it cannot."""
     if getattr(criterion, "reduction", None) not in ("mean", "none"):
         raise ConfigError(
-            f"make_private: {type(criterion).__name__} has no reduction='mean', so nobody can tell each "
-            "record's loss. Take a loss of torch.nn, or PrivacyEngine(losses_of=...) and engine.loss(x, y)."
+            f"make_private: {type(criterion).__name__} has no reduction='mean', so each record's own "
+            "loss is unknown. Take a loss of torch.nn, or PrivacyEngine(losses_of=...) and engine.loss(x, y)."
         )
     each = copy.copy(criterion)
     each.reduction = "none"  # type: ignore[assignment]

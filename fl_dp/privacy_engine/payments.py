@@ -1,8 +1,9 @@
-"""An engine that pays: an account of a ledger is charged for each round before a record of it is read.
+"""An engine that pays: a ledger's account is charged for each round before a record of it is read.
 
-The sampler asks for the source of each draw, also ahead of the loop. What is not paid for then is paid first,
-on the disk. So a loader that reads ahead reads no record of an unpaid step, and a process that dies has paid
-for all that it has drawn. Draws and noise follow from the payment's secret bytes, which only this object has.
+The sampler asks for the source of each draw, also ahead of the loop. A draw that is not paid for yet is paid
+first, on the disk. So a loader that reads ahead reads no record of an unpaid step, and a process that dies
+has paid for all that it drew. Draws and noise follow from the payment's secret bytes, which only this object
+has.
 """
 
 import os
@@ -80,7 +81,7 @@ class Payments:
         raise ConfigError("This draw was not paid for, or had its step: begin a new loop over the loader.")
 
     def see(self, dataset: object) -> None:
-        """ConfigError if the loader reads other records than the account's; None: it does not tell."""
+        """ConfigError if the loader reads records other than the account's. dataset: None if unknown."""
         records = self._account.records
         if state_of(records) != self._account.state_of_records:
             raise ConfigError(

@@ -173,7 +173,8 @@ class Ranks:
                 f"A draw of more than {self._most} records, the most that were foreseen: its noise would not "
                 "cover its rounding. Is the sampler's expected batch size that of the engine?"
             )
-        total = self._passes[0] if self._passes else self._nothing()
+        count = count_of(self._parameters.values())
+        (total,) = self._passes or [torch.zeros(count, dtype=torch.int64, device=self._device)]
         self.drop()
         total = total.to(self._wire)
         with self._together():
@@ -188,10 +189,6 @@ class Ranks:
             for name, one in self._parameters.items()
         }
         return numbers_of(total.to(self._device), self._grid, like)
-
-    def _nothing(self) -> Tensor:
-        count = count_of(self._parameters.values())
-        return torch.zeros(count, dtype=torch.int64, device=self._device)
 
     def _shared_generator(self) -> torch.Generator:
         """A generator from a key of rank 0's; all ranks must call it."""

@@ -1,121 +1,30 @@
-"""What an engine reports: epsilon, numbers of the last step, kernels, the batch that fits."""
+"""What an engine reports: epsilon, numbers of the last step, kernels, the largest batch that fits."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.engine.bounds import Group
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
 from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.attachment import UnprotectedSteps, hooks_of
-from fl_dp.privacy_engine.model_check import ModelCheck
-from fl_dp.privacy_engine.payments import Payments
+from fl_dp.privacy_engine.attachment import hooks_of
+from fl_dp.privacy_engine.private_step import PrivateStep
 from fl_dp.privacy_engine.settings import refuse_keywords
-from fl_dp.privacy_engine.spent import BUFFERS, DRAWS, PLAIN, PrivacySpent, assumed, warn_of_assumed_sampling
-from fl_dp.privacy_engine.steps import Steps
-from fl_dp.training.step import DpSgd, nothing
-
-NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noise", "noise_limit")
+from fl_dp.privacy_engine.spent import DRAWS, PLAIN, PrivacySpent, assumed, warn_of_assumed_sampling
+from fl_dp.privacy_engine.stats import NAMES
+from fl_dp.training.step import nothing
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingStats:
-    """One step's clipped sum without its gradients; raw data, which only the data's owner may see.
-
-    Numbers stay on the device until they are read.
-
-    signal, noise: lengths of the clipped sum and of its noise; None if they were not recorded.
-    noise_limit: the expected length of the noise.
-    """
-
-    clipped: ClippedSum
-    groups: tuple[Group, ...]
-    noise_limit: float
-    signal: Tensor | None = None
-    noise: Tensor | None = None
-
-    @classmethod
-    def of_step(
-        cls,
-        clipped: ClippedSum,
-        noisy: Mapping[str, Tensor],
-        groups: tuple[Group, ...],
-        noise_multiplier: float,
-        *,
-        record_snr: bool,
-    ) -> Self:
-        """The numbers of a step that added noise to `clipped` and got `noisy`; groups: with their bounds."""
-        size = sum(grad.numel() for grad in clipped.grads.values())
-        limit = math.sqrt(size) * noise_multiplier * clipped.sensitivity
-        kept = ClippedSum({}, clipped.sensitivity, clipped.norms, clipped.clipping)
-        if not record_snr:
-            return cls(kept, groups, limit)
-        noise = _length(noisy[name] - grad for name, grad in clipped.grads.items())
-        return cls(kept, groups, limit, _length(clipped.grads.values()), noise)
-
-    def as_dict(self) -> dict[str, float | None]:
-        """The numbers by `NAMES`, as `PrivacyEngine.get_training_stats` describes them."""
-        stats: dict[str, float | None] = dict.fromkeys(NAMES)
-        stats["non_finite"] = float(self.clipped.num_non_finite)
-        if len(factors := self._factors()):
-            stats["med_clip"] = float(factors.median())
-            stats["max_clip"], stats["min_clip"] = float(factors.max()), float(factors.min())
-        stats["noise_limit"] = self.noise_limit or None
-        if self.signal is not None and self.noise is not None:
-            signal, noise = float(self.signal), float(self.noise)
-            stats["signal"], stats["noise"] = signal, noise
-            stats["snr"] = signal / noise if noise else None
-        return stats
-
-    def _factors(self) -> Tensor:
-        """(N, G) factors of each example's gradients; 0 in all groups if one gradient is not finite."""
-        norms = self.clipped.norms.view(-1, len(self.groups))
-        columns = zip(norms.unbind(1), self.groups, strict=True)
-        factors = [self.clipped.clipping.factors(column, group.bound) for column, group in columns]
-        return torch.stack(factors, 1) * norms.isfinite().all(1, keepdim=True)
-
-
-def _length(tensors: Iterable[Tensor]) -> Tensor:
-    """Euclidean norm of all tensors together. It stays on the device: reading it would make a GPU wait."""
-    return nn.utils.get_total_norm([torch.linalg.vector_norm(tensor) for tensor in tensors])
-
-
-class Reports(ABC):
+class Reports(PrivateStep):
     """The read-only half of `PrivacyEngine`: it changes no weight and takes no step."""
 
-    module: nn.Module
-    parameters: Mapping[str, nn.Parameter]
-    batch_size: int
-    target_delta: float
-    accountant: str
-    chooser: KernelChooser
-    _rule: DpSgd
-    _steps: Steps
-    _payments: Payments | None
     _planned: int | None
     _target: float | None
-    _check: ModelCheck
-    _stats: TrainingStats | None
-    _unprotected: UnprotectedSteps
     _has_warned = _was_attached = False
-
-    @abstractmethod
-    def _check_may_step(self) -> None: ...
-
-    @abstractmethod
-    def _clipped(self, losses: Tensor) -> ClippedSum: ...
-
-    @abstractmethod
-    def _unseen(self) -> set[str]: ...
 
     @property
     def steps(self) -> int:
@@ -126,7 +35,7 @@ class Reports(ABC):
         """Cost at `target_delta` of the first `steps` steps over these weights and records, whichever engine
         of this process took them; None for all so far.
 
-        The result also says what it assumes and nobody saw, such as Poisson draws without a sampler. The
+        The result also names what it assumes without a check, such as Poisson draws without a sampler. The
         first time that these are assumed, there is also an AssumedSamplingWarning. Epsilon is infinite if an
         optimizer without an engine has moved the weights. Raises ConfigError for fewer steps than other
         engines took, and for keywords of other engines.
@@ -146,12 +55,6 @@ class Reports(ABC):
         wrong = self._wrong(asked) if steps is None else ()
         account = self._payments.in_words() if self._payments else ""
         return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen), account)
-
-    def _note_buffers(self) -> None:
-        """Name buffers that were written between the passes, also after the last one."""
-        self._check.watch.look()
-        if self._check.watch.are_buffers_moved:
-            self._steps.note(BUFFERS)
 
     def _unprotected_steps(self) -> int:
         return max(self._unprotected.taken, self._steps.count.unprotected)

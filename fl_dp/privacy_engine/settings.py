@@ -73,7 +73,7 @@ _INSTEAD_OF = {
 
 
 def told_what_is_missing(init: Callable[P, None]) -> Callable[P, None]:
-    """`init` that raises ConfigError for what it needs and was not given: other engines ask for it later."""
+    """`init` that raises ConfigError for a missing argument, because other engines ask for it later."""
     _, first, *others = inspect.signature(init).parameters.values()  # self, the model, keywords
     needed = [one.name for one in others if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
 
@@ -100,8 +100,10 @@ def refuse_keywords(other: Mapping[str, Any], of: str = "PrivacyEngine") -> None
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
-def check_sizes(batch_size: int, sample_size: int) -> None:
+def check_sizes(batch_size: int, sample_size: int, check_every: int) -> None:
     """ConfigError for a batch larger than the data set, or larger than the rounding bound allows for."""
+    if check_every < 1:
+        raise ConfigError(f"Expected check_every={check_every} >= 1.")
     if not 1 <= batch_size <= sample_size:
         raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
     if batch_size > MOST_BATCH:
@@ -271,13 +273,13 @@ def check_module(module: nn.Module, trained: Mapping[str, nn.Parameter], known: 
     known: identities of all its parameters when the engine was made.
     """
     now = dict(module.named_parameters())
-    again = "call detach(), and make optimizer and engine anew: parameters that stay keep their count"
+    again = "call detach(), and make a new optimizer and engine: parameters that remain keep their count"
     for name, parameter in trained.items():
         if now.get(name) is not parameter:
             raise ConfigError(
                 f"The model has another parameter {name} than the engine, or none: it was replaced (a new "
-                "layer, load_state_dict(assign=True), pruning), and what is there now would never move. Then "
-                f"{again}."
+                "layer, load_state_dict(assign=True), pruning), and the new one would never be trained. In "
+                f"that case {again}."
             )
     for name, parameter in now.items():
         if parameter.requires_grad and id(parameter) not in known:

@@ -1,4 +1,4 @@
-"""What an engine says about privacy: epsilon, never without what it assumes."""
+"""What an engine says about privacy: epsilon, always with what it assumes."""
 
 import warnings
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from fl_dp.records import STEADY_ROWS, assuming
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """Something that epsilon relies on and nobody saw, or that a reader must know.
+    """Something that epsilon relies on without a check, or that a reader must know.
 
-    name: a word for programs. told: what it is. instead: what to do about it.
+    name: a word for programs. told: the assumption. instead: how to do without it.
     """
 
     name: str
@@ -29,8 +29,8 @@ class Assumed:
 class PrivacySpent:
     """The cost of a number of steps; epsilon is infinite for steps without noise.
 
-    wrong: what makes the number misleading, said before it. assumed: what epsilon relies on and nobody saw;
-    empty if every step was checked. account: what the account that pays has spent, in words; else empty.
+    wrong: what makes the number misleading, printed before it. assumed: what epsilon relies on without a
+    check; empty if every step was checked. account: in words, what the paying account has spent; else empty.
     """
 
     wrong: tuple[str, ...]

@@ -1,6 +1,5 @@
-"""An engine's state: what a run that goes on must know of the steps before."""
+"""An engine's state: what a resumed run must know of the steps before."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -8,34 +7,15 @@ from typing import Any
 import torch
 
 from fl_dp.engine.bounds import Bounds
-from fl_dp.engine.clip_functions import ClipFunction
-from fl_dp.engine.clipping import ClippedSum
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.ranks import Ranks
-from fl_dp.privacy_engine.settings import EngineNoise, check_same_settings
-from fl_dp.privacy_engine.steps import Steps
+from fl_dp.privacy_engine.private_step import PrivateStep
+from fl_dp.privacy_engine.settings import check_same_settings
 
 _STATE = "privacy_engine"  # in the state of an optimizer
 
 
-class States(ABC):
+class States(PrivateStep):
     """The half of `PrivacyEngine` that saves and loads."""
-
-    sample_rate: float
-    noise_multiplier: float
-    max_grad_norm: Bounds
-    clipping: ClipFunction
-    _generator: EngineNoise
-    _steps: Steps
-    _pending: ClippedSum | None
-    _ranks: Ranks | None
-    _has_state: bool
-
-    @abstractmethod
-    def _drop_pending(self) -> None: ...
-
-    @abstractmethod
-    def _note_buffers(self) -> None: ...
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to continue training, with new noise.
@@ -71,7 +51,7 @@ class States(ABC):
         self._drop_pending()
 
     def _add_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """Trainers save this state: without the count, a run that goes on would forget its steps."""
+        """Trainers save this state. Without the count, a resumed run would forget its steps."""
         state[_STATE] = self.state_dict()
 
     def _take_state(self, _: torch.optim.Optimizer, state: dict[str, Any]) -> None:

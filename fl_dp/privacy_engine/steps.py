@@ -1,4 +1,4 @@
-"""Counts an engine's steps, and what nobody saw of them."""
+"""Counts an engine's steps, and what could not be checked about them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sized
@@ -107,7 +107,11 @@ class Steps:
         """
         source = None
         if self._sampler is not None:
-            self._check_continued(self._sampler.steps_done)
+            if (behind := self._sampler.steps_done) > self.taken:
+                raise ConfigError(
+                    f"The sampler has {behind} steps of this pass behind it, of which the engine has counted "
+                    f"{self.taken}: epsilon would be too small. Load the engine's state_dict(), too."
+                )
             source = self._sampler.step_taken(examples)
         self._open.update(unseen | self._unseen_draw())
         self.count.own.taken += 1
@@ -117,13 +121,6 @@ class Steps:
         if self._sampler is None:
             return {DRAWS}
         return set() if self._sampler.is_own_generator else {DRAW_SOURCE}
-
-    def _check_continued(self, behind: int) -> None:
-        if behind > self.taken:
-            raise ConfigError(
-                f"The sampler has {behind} steps of this pass behind it, of which the engine has counted "
-                f"{self.taken}: epsilon would be too small. Load the engine's state_dict(), too."
-            )
 
     def unseen(self, steps: int, next_step: set[str]) -> dict[str, int]:
         """What was not seen of the steps so far, and of later ones if `steps` has some.
@@ -142,7 +139,6 @@ class Steps:
         self._open[name] = max(self._open[name], 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """For `load_state_dict`."""
         return {"series": [one.to_dict() for one in self.count.series], "unseen": dict(self._open)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

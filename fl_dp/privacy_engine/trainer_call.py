@@ -1,7 +1,7 @@
 """HuggingFace's Trainer, made private by one call. transformers itself is not imported.
 
-What the Trainer reads of the records besides its steps is set aside: its count of operations, which stands in
-each checkpoint, is the draws' size.
+The Trainer also counts operations, and writes the count to each checkpoint. The count would reveal the sizes
+of the draws, so it is 0 here.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The loop that everybody writes: loss = engine.loss(*batch), loss.backward(), optimizer.step().
 
-`loss` clips and adds up at once, pass by pass, so no graph of the model outlives it. What it returns is a
-number whose backward() only says that the sum is meant; the step that follows takes it. No parameter has a
-gradient without noise at any time.
+`loss` clips and adds up at once, pass by pass, so no graph of the model outlives it. It returns a scalar
+whose backward() only confirms the sum; the next step takes it. No parameter has a gradient without noise at
+any time.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,12 +30,12 @@ _RAW = (
 
 @dataclass(eq=False)
 class _Made:
-    """The clipped sum of one draw; None once it is over: the loss may be kept. is_meant: whether backward()
-    was called.
+    """clipped: the sum of one draw; None once its step is over, as the user may keep the loss. has_backward:
+    whether backward() was called.
     """
 
     clipped: ClippedSum | None
-    is_meant: bool = False
+    has_backward: bool = False
 
 
 class TurnLoop:
@@ -122,11 +122,11 @@ class TurnLoop:
         anchor = torch.zeros((), device=self._device)
         value = anchor + (mean if self._shows_loss else torch.nan)
         with torch.enable_grad():
-            return _Scalar.apply(anchor.requires_grad_(), value, lambda grad: self._mean(made, grad))  # type: ignore[no-any-return]
+            return _Scalar.apply(anchor.requires_grad_(), value, lambda grad: self._confirm(made, grad))  # type: ignore[no-any-return]
 
-    def _mean(self, made: _Made, grad: Tensor) -> None:
-        """backward() was called: the sum is meant."""
-        if made is not self._made or made.is_meant:
+    def _confirm(self, made: _Made, grad: Tensor) -> None:
+        """Confirm the sum: backward() was called."""
+        if made is not self._made or made.has_backward:
             raise ConfigError(
                 "A second backward() of one loss, or one after its step or in a new loop: each draw has one."
             )
@@ -138,7 +138,7 @@ class TurnLoop:
                 "own loss."
             )
         self._check_gradients()
-        made.is_meant = True
+        made.has_backward = True
 
     def _check_gradients(self) -> None:
         """ConfigError unless each gradient is what the last step has left, None, or zero."""
@@ -162,7 +162,7 @@ class TurnLoop:
                 closure()
         draw = self.loader.sampler.check_drawn()
         self._check_gradients()
-        if self._made is not None and self._made.is_meant and self._made.clipped is not None:
+        if self._made is not None and self._made.has_backward and self._made.clipped is not None:
             return self._made.clipped
         if draw.drawn:
             raise ConfigError(
@@ -179,7 +179,6 @@ class TurnLoop:
             self._noisy[parameter.grad] = parameter.grad._version  # type: ignore[union-attr]
 
     def drop(self) -> None:
-        """Forget the sum."""
         if self._made is not None:
             self._made.clipped = None
         self._made = None

@@ -4,7 +4,7 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.round_state import RoundState
-from fl_dp.simulation.work import Array, ClientWork, Done, Measured
+from fl_dp.simulation.work import ClientWork, Measured
 
 logger = logging.getLogger("fl_dp")
 
@@ -50,7 +50,7 @@ class ActorPool:
 
     start_actor: starts one. size: the number of actors. timeout: seconds that Ray may take to
     answer. at_once: most examples in memory at a time; halved for all when memory runs out, and then
-    `ran_short` is true.
+    `ran_short` is true. round: its results so far.
 
     The clients of a lost actor are trained again elsewhere and give the same update, to the bit (see
     `result_of`), so nothing is paid for twice.
@@ -63,28 +63,14 @@ class ActorPool:
         self._actors: dict[int, _Actor] = {}
         self._failed_starts = 0
         self._last_ready = time.monotonic()  # when an actor was last ready
-        self._round = RoundState()
+        self.round = RoundState()
         self._shared_round: Any = None
         self._number = 0  # of the round, from 1
 
     @property
     def actors(self) -> int:
         """The number of actors that are ready."""
-        return len(self._round.actors)
-
-    @property
-    def done(self) -> Mapping[str, Done]:
-        """The results of the round's items so far, by message."""
-        return self._round.done
-
-    @property
-    def repeated(self) -> int:
-        """How often a client of this round had to be started again."""
-        return self._round.repeated
-
-    def sum(self) -> tuple[list[str], dict[str, Array]]:
-        """See `RoundState.sum`."""
-        return self._round.sum()
+        return len(self.round.actors)
 
     def start(self) -> None:
         """Start the actors that are missing, without waiting for them.
@@ -94,7 +80,7 @@ class ActorPool:
         while len(self._actors) < self._size:
             handle = self._start_actor()
             self._actors[next(self._numbers)] = _Actor(handle, starting=handle.ready.remote())
-        if self._round.actors:
+        if self.round.actors:
             self._last_ready = time.monotonic()
         elif time.monotonic() - self._last_ready > START_SECONDS:
             raise FederationError(
@@ -105,10 +91,10 @@ class ActorPool:
     def resize(self, size: int) -> None:
         """Have `size` actors from now on. Surplus actors stop, unless they work on the round."""
         self._size = size
-        ready = self._round.actors
+        ready = self.round.actors
         for actor in sorted(self._actors, key=lambda number: number not in ready)[size:]:
             if not ready.get(actor):
-                self._round.actor_stopped(actor)
+                self.round.actor_stopped(actor)
                 self._stop([actor])
 
     def measure(self, plan: RoundPlan) -> Measured:
@@ -118,10 +104,10 @@ class ActorPool:
         """
         for _ in range(TRIES):
             self._last_ready = time.monotonic()
-            while not self._round.actors:
+            while not self.round.actors:
                 self.start()
                 self._wait(LOOK_SECONDS)
-            actor = next(iter(self._round.actors))
+            actor = next(iter(self.round.actors))
             try:
                 return self._get(self._actors[actor].handle.measure.remote(plan))  # type: ignore[no-any-return]
             except RayTaskError as error:
@@ -133,22 +119,22 @@ class ActorPool:
 
     def begin(self, shared_round: Any, items: Sequence[ClientWork]) -> None:
         """Start a round; the round before is over, or is given up. shared_round: reference to a Round."""
-        self._stop(self._round.begin(items, self._size))
+        self._stop(self.round.begin(items, self._size))
         self._shared_round = shared_round
         self._number += 1
         self._last_ready = time.monotonic()
 
     def advance(self, seconds: float) -> bool:
-        """Work on the round for at most that long; True once it is done, see `done` and `sum`.
+        """Work on the round for at most that long; True once it is done.
 
         FederationError if no actor can be started.
         """
         until = time.monotonic() + seconds
         while True:
             self.start()
-            for actor, call in self._round.next_calls():
+            for actor, call in self.round.next_calls():
                 self._train(self._actors[actor], call.to_send())
-            if self._round.is_over:
+            if self.round.is_over:
                 return True
             left = until - time.monotonic()
             if left <= 0:
@@ -156,12 +142,11 @@ class ActorPool:
             self._wait(min(left, LOOK_SECONDS))
 
     def finish(self) -> None:
-        """Assign nothing more in this round."""
-        self._round.finish()
+        self.round.finish()
 
     def stop(self) -> None:
         """End the round now, with the results that are there."""
-        self._stop(self._round.stop())
+        self._stop(self.round.stop())
 
     def call_first(self, call: Callable[[Handle], Any]) -> None:
         """Have every actor do this before it trains again; one in which it fails is replaced.
@@ -169,7 +154,7 @@ class ActorPool:
         call: from an actor's handle to Ray's reference. The last round must be over.
         """
         for number, actor in self._actors.items():
-            self._round.actor_stopped(number)
+            self.round.actor_stopped(number)
             actor.starting = call(actor.handle)
 
     def rest(self) -> None:
@@ -177,9 +162,8 @@ class ActorPool:
         self.begin(None, [])
 
     def close(self) -> None:
-        """Stop all actors."""
         self._stop(list(self._actors))
-        self._round = RoundState()
+        self.round = RoundState()
 
     def _get(self, ref: Any) -> Any:
         return ray.get(ref, timeout=self._timeout)  # GetTimeoutError, on which the actor is given up
@@ -207,11 +191,11 @@ class ActorPool:
                 continue
             if actor.starting is not None:
                 actor.starting, self._failed_starts = None, 0
-                self._round.actor_ready(number)
+                self.round.actor_ready(number)
             else:
                 actor.calls.popleft()
                 self._limit(result.at_once)
-                self._round.call_done(number, result)
+                self.round.call_done(number, result)
 
     def _lose(self, number: int, error: Exception) -> None:
         """Give up an actor that is gone or does not answer. FederationError if none starts."""
@@ -225,7 +209,7 @@ class ActorPool:
         logger.warning("a training process is gone: %s", _words_of(error))
         if actor.calls and isinstance(error, OutOfMemoryError):  # of Ray's memory monitor
             self._limit(max(1, actor.calls[0][1] // 2))
-        self._round.actor_lost(number)
+        self.round.actor_lost(number)
 
     def _stop(self, numbers: Iterable[int]) -> None:
         """End the actors' processes."""

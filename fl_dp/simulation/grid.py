@@ -13,7 +13,7 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.payment import refuse
 from fl_dp.federation.client.round import expected_weights
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
+from fl_dp.federation.wire.arrays import ArraySpec, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content, set_metadata
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
@@ -88,7 +88,7 @@ class SimulationGrid(BaseGrid):
         self._batches: deque[_Batch] = deque()
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
-        """Call it when the rounds' results are in the run's state, before anything of them leaves."""
+        """To be called when the rounds' results are in the run's state, and before any result leaves."""
         self._clients.erase_keys(run, up_to_round)
 
     def statement(self, run: str, weights: str) -> Statement:
@@ -125,7 +125,7 @@ class SimulationGrid(BaseGrid):
             self._reply(message, content)
 
     def _evaluate(self, messages: Sequence[Message]) -> None:
-        """Evaluate in this process: a pass of a record has no gradient, and takes little."""
+        """Evaluate in this process: passes without gradients are cheap."""
         for client, message in self._by_client(messages).items():
             self._reply(message, self._clients.evaluate(client, message.content))
 
@@ -159,7 +159,8 @@ class SimulationGrid(BaseGrid):
         paid, refusals = self._clients.pay(items, digest_of(weights))
         self._refuse(by_id, refusals)
         if paid:
-            shared_round = _shared_round(items[0], model, weights)
+            key = f"{plan.run}-{items[0].message}"
+            shared_round = ray.put(Round(key, weights, model.kernels))  # each machine fetches it once
             self._batches.append(_Batch(shared_round, paid, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
@@ -181,21 +182,21 @@ class SimulationGrid(BaseGrid):
 
     def _answer(self, batch: _Batch) -> None:
         late = {item.message: Done(item.message, 0.0, TOO_LATE) for item in batch.items}
-        contents = self._clients.answer(batch.items, {**late, **self._pool.done})
-        messages, arrays = self._pool.sum()
+        contents = self._clients.answer(batch.items, {**late, **self._pool.round.done})
+        messages, arrays = self._pool.round.sum()
         if messages and not any(REFUSAL in contents[message] for message in messages):
             make_group(contents, messages, arrays, shares=batch.items[0].plan.shares)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 
     def _status(self, batch: _Batch, ended: bool) -> RoundWork:
-        done = self._pool.done
+        done = self._pool.round.done
         return RoundWork(
             server_round=batch.items[0].plan.server_round,
             clients=len(batch.items),
             over=len(done),
             failed=sum(bool(one.problem) for one in done.values()),
-            repeated=self._pool.repeated,
+            repeated=self._pool.round.repeated,
             records=sum(item.records for item in batch.items if item.message in done),
             seconds=time.monotonic() - batch.asked,
             busy_seconds=sum(one.seconds for one in done.values()),
@@ -226,9 +227,3 @@ class SimulationGrid(BaseGrid):
 
     def _fail(self, message: Message, reason: str) -> None:
         self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)
-
-
-def _shared_round(item: ClientWork, model: RoundModel, weights: Mapping[str, NDArray]) -> Any:
-    """Put what all clients of the round share into Ray's object store; each machine fetches it once."""
-    key = f"{item.plan.run}-{item.message}"
-    return ray.put(Round(key, weights, model.kernels))

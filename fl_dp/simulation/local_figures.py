@@ -1,8 +1,8 @@
-"""Local figures: each simulated client's model, measured on the records that it has held out of training.
+"""Local figures: each simulated client's model, measured on the records that it held out of training.
 
-These metrics are not noised and nobody pays for them: no epsilon covers held-out records. So they are only
-for whoever runs the simulation, who holds all its data. They have a file of their own; no page and nothing
-that is signed reads it.
+These metrics are not noised and no budget pays for them: no epsilon covers held-out records. So they are only
+for the person who runs the simulation and holds all its data. They are in a file of their own, which no page
+and nothing that is signed reads.
 """
 
 import math
@@ -59,8 +59,8 @@ class OfClient:
 
 @dataclass(frozen=True, slots=True)
 class LocalFigures:
-    """figures: by metric. untrained: clients left out, as they have no model of their own; no_records: those
-    that hold no record out.
+    """figures: by metric. Clients that are left out: untrained have no model of their own, no_records hold no
+    record out.
     """
 
     figures: dict[str, LocalFigure]

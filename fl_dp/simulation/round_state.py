@@ -1,4 +1,4 @@
-"""What is left of a round, and which actor trains what next: every update counts once, or not at all.
+"""Decides what is left of a round and which actor trains what next: an update counts once, or not at all.
 
 Decisions only, without Ray and without a clock; `ActorPool` reports what happens and carries out the calls.
 Who trains together is fixed before the round, and the chunks' sums are added in their order. So no bit of the
@@ -87,7 +87,6 @@ class RoundState:
         return found
 
     def actor_ready(self, actor: int) -> None:
-        """A new actor is ready for items."""
         self.actors[actor] = deque()
 
     def actor_stopped(self, actor: int) -> None:

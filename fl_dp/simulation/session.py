@@ -121,43 +121,46 @@ def _device(one: Share) -> str:
     return "cuda" if one.gpus else "cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class MadeWith:
-    """All that actors are made with, besides the records. form: of a record. code: digest of the user's own.
-
-    clients_per_gpu: may change the share of an actor, see `by_memory`.
-    """
-
-    settings: ActorSettings
-    form: Form
-    code: str
-    share: Share
-    clients_per_gpu: Any
-    timeout: float
-
-
 class Actors:
-    """The actors of a run, or of several that are made with the same, and what was measured in them.
+    """The actors of a run, or of several that need the same, and what was measured in them.
 
-    shared: the clients' records, in Ray's store, without their features: this process trains no client.
+    needs: all that decides what an actor is, besides the records. stored: reference to the records. shared:
+    the same without their features, because this process trains no client. share: of a machine, for actors
+    that start from now on.
     """
 
-    def __init__(self, made_with: MadeWith, shared: SharedData, first: int) -> None:
-        """first: how many to start at once."""
-        self.made_with = made_with
-        self.start_actor = ActorStarter(None, made_with.settings, made_with.share)
+    def __init__(
+        self,
+        needs: tuple[object, ...],
+        settings: ActorSettings,
+        share: Share,
+        shared: SharedData,
+        first: int,
+        timeout: float,
+    ) -> None:
+        """first: how many to start at once. timeout: as in `ActorPool`."""
+        self.needs, self.share, self._settings = needs, share, settings
         self._store(shared)
-        batch = made_with.settings.physical_batch_size
-        at_once = 1 if batch == AUTO else int(batch)
-        self.pool = ActorPool(self.start_actor, first, made_with.timeout, at_once)
+        batch = settings.physical_batch_size
+        self.pool = ActorPool(self.start_actor, first, timeout, 1 if batch == AUTO else int(batch))
         self.pool.start()
         self._measured: dict[RoundPlan, Measured] = {}
 
+    def start_actor(self) -> Any:
+        """A handle of a new actor.
+
+        Ray must not restart an actor that dies: it would send the actor's clients to a process without the
+        sum of the clients before them.
+        """
+        resources = {"num_cpus": self.share.cpus, "num_gpus": self.share.gpus}
+        remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
+        return remote.remote(self.stored, self._settings)
+
     def use(self, shared: SharedData) -> None:
-        """Train clients of these records from now on; nothing is sent if they are those of before."""
+        """Train clients of these records from now on. Nothing is sent if the records are the same."""
         if not shared.holds_the_same(self.shared):
             self._store(shared)
-            self.pool.call_first(lambda handle: handle.use.remote(self.start_actor.stored))
+            self.pool.call_first(lambda handle: handle.use.remote(self.stored))
 
     def measure(self, plan: RoundPlan) -> Measured:
         """What an actor measured of a client's step: once for all plans whose passes are the same."""
@@ -170,18 +173,18 @@ class Actors:
         return self._measured[kind]
 
     def _store(self, shared: SharedData) -> None:
-        self.start_actor.stored = ray.put(shared.with_inputs())
-        self.shared = replace(ray.get(self.start_actor.stored), inputs=None)
+        self.stored = ray.put(shared.with_inputs())
+        self.shared = replace(ray.get(self.stored), inputs=None)
 
 
 class KeptActors:
-    """Keeps the actors of the last run for the next one, if that needs such; a run at a time."""
+    """Keeps the actors of the last run for the next run, if that needs the same; one run at a time."""
 
     def __init__(self) -> None:
         self._actors: Actors | None = None
 
     def for_run(self, config: RunConfig, shared: SharedData, form: Form) -> Actors:
-        """Actors for this run: those of the last one only if they were made with the same."""
+        """Actors for this run: those of the last run only if this run needs the same. form: of a record."""
         there = nodes()
         one = share(config, there)
         settings = ActorSettings(
@@ -192,40 +195,22 @@ class KeptActors:
             memory_mib=config.memory_mib,
             given=given_task(config.task),
         )
-        code = code_identity(task_of(config))
-        made_with = MadeWith(settings, form, code, one, config.clients_per_gpu, config.round_timeout)
+        code, timeout = code_identity(task_of(config)), config.round_timeout
+        needs = settings, form, code, one, config.clients_per_gpu, timeout
         last = self._actors
-        if last and last.made_with == made_with and not last.pool.ran_short:
+        if last and last.needs == needs and not last.pool.ran_short:
             last.use(shared)
             return last
         self.close()
         # a GPU has room for few contexts besides what steps need: one actor measures before others start
         first = 1 if one.gpus else min(places(one, there), config.fit_clients)
-        self._actors = Actors(made_with, shared, first)
+        self._actors = Actors(needs, settings, one, shared, first, timeout)
         return self._actors
 
     def close(self) -> None:
-        """Stop the actors."""
         if self._actors:
             self._actors.pool.close()
         self._actors = None
-
-
-class ActorStarter:
-    """Starts actors. stored: reference to the data. share: of a machine, for those that start from now on.
-
-    Ray must not restart an actor that dies: it would send the actor's clients to a process without the sum of
-    the clients before them.
-    """
-
-    def __init__(self, stored: Any, settings: ActorSettings, share: Share) -> None:
-        self.stored, self._settings, self.share = stored, settings, share
-
-    def __call__(self) -> Any:
-        """A handle of a new actor."""
-        resources = {"num_cpus": self.share.cpus, "num_gpus": self.share.gpus}
-        remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
-        return remote.remote(self.stored, self._settings)
 
 
 class _Preparation:
@@ -245,29 +230,25 @@ class _Preparation:
         if plan.model not in self._models:
             arrays = specs(state_arrays(new_model(self._task)))
             measured = _kept(self._simulation.folder / SHAPES, plan.model, self._actors.measure(plan))
-            self._use(measured)
-            model = RoundModel(arrays, measured.kernels)
-            self._models[plan.model] = model, measured
+            self._actors.pool.at_once = measured.at_once
+            logger.info(
+                "a training process takes %.0f MiB; at most %d examples at once",
+                (measured.process_bytes + measured.step_bytes) / 2**20,
+                measured.at_once,
+            )
+            self._models[plan.model] = RoundModel(arrays, measured.kernels), measured
         model, measured = self._models[plan.model]
         self._resize(measured)
         return model
 
-    def _use(self, measured: Measured) -> None:
-        self._actors.pool.at_once = measured.at_once
-        logger.info(
-            "a training process takes %.0f MiB; at most %d examples at once",
-            (measured.process_bytes + measured.step_bytes) / 2**20,
-            measured.at_once,
-        )
-
     def _resize(self, measured: Measured) -> None:
-        config, start_actor = self._simulation.config, self._actors.start_actor
-        start_actor.share = by_memory(config, start_actor.share, measured)
-        number = fitting(config, start_actor.share, nodes(), measured)
+        config, actors = self._simulation.config, self._actors
+        actors.share = by_memory(config, actors.share, measured)
+        number = fitting(config, actors.share, nodes(), measured)
         if number != self._number:
             logger.info("%d training processes", number)
         self._number = number
-        self._actors.pool.resize(number)
+        actors.pool.resize(number)
 
 
 def _kept(path: Path, model: str, measured: Measured) -> Measured:

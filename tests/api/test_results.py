@@ -60,7 +60,7 @@ def test_a_plot_has_a_line_for_each_method_over_the_epsilon_spent():
     runs = pd.concat([FOUND.runs, plain], ignore_index=True)
     (axes,) = Results(runs, FOUND.rounds, FOUND.varied).plot().axes
     lines = dict(zip(axes.get_legend_handles_labels()[1], axes.get_legend_handles_labels()[0], strict=True))
-    assert set(lines) == {"a", "b", "plain, NOT PRIVATE"}
+    assert set(lines) == {"a", "b", "plain, NOT PRIVATE", "unmeasured, no accuracy"}
     points = lines["b"].lines[0].get_xydata().tolist()
     assert points == [pytest.approx([0.95, 0.63]), pytest.approx([7.95, 0.705])]
     (bars,) = lines["b"].lines[2]

@@ -64,6 +64,16 @@ def test_every_mistake_of_every_setting_is_said_before_the_first_run(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_ctrl_c_during_the_checks_says_that_no_run_was_started(tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fl_dp.api.study.mistakes_in", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fl_dp.study(vary={}, out=tmp_path / "out", **{**TINY, "quiet": False})
+    assert capsys.readouterr().out == "stopped while checking the settings; no run was started\n"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -94,7 +104,7 @@ def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
     [
         ("arrays is private|is private: runs need privacy", {}),
         ("is private: runs need privacy", {"ledger": "ledger", "privacy": "off"}),
-        ("another seed splits anew; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
+        ("another seed splits differently; give one seed", {"ledger": "ledger", "seeds": [0, 1]}),
         (
             r"noise_multiplier = 8\.0: ledger: the data keep one sample rate and one noise",
             {"ledger": "ledger", "vary": {"noise_multiplier": [4.0, 8.0]}},

@@ -77,11 +77,6 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_many_clients_three_are_shown_by_what_they_spend(capsys):
-    out = said(checked(replace(CONFIG, clients=11, min_clients=11, fit_clients=11)), capsys)
-    assert "run for the clients of the largest, median and least epsilon (steps:" in " ".join(out.split())
-
-
 def test_of_secure_sums_both_epsilons_are_told(capsys):
     sums = replace(CONFIG, aggregation="secure", clients=4, min_clients=4, fit_clients=4, epsilon=9.0)
     found = checked(sums)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from launch.commands import fl_dp, json_lines, processes_with, steps_paid, trained, wait_for
 
-from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.sources.digits import load_digits
 from fl_dp.records import total_steps
@@ -124,27 +123,6 @@ def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     assert code == 1
     assert "trained without protection before; no epsilon holds for them any more" in err
     assert "server.log" in err
-
-
-@pytest.mark.slow
-@BOTH_WAYS
-def test_it_learns_with_automatic_clipping_and_its_charge_is_that_of_its_noise(words, tmp_path):
-    out, ledger = tmp_path / "run", tmp_path / "ledger"
-    settings = ("clipping=automatic", "rounds=2")
-    trained("run", *words, "--out", str(out), "--ledger", str(ledger), settings=settings)
-    found = json.loads((out / "summary.json").read_text())
-    assert found["accuracy"] > 0.8
-    with Ledger.open(ledger / "ledger.sqlite") as opened:
-        spent = [one.spent() for one in opened.accounts()]
-    for entries, client in zip(spent, found["clients"].values(), strict=True):
-        (entry,) = entries
-        assert entry.noise_multiplier == client["noise_multiplier"]
-        epsilon = compute_epsilon(entries, client["delta"], "pld")
-        assert epsilon == pytest.approx(client["epsilon"], rel=1e-6)
-        assert epsilon <= 3.0
-    trained("verify", str(out))
-    page = (out / "report.html").read_text()
-    assert "automatic" in page
 
 
 @pytest.mark.slow

@@ -143,13 +143,6 @@ def test_of_many_three_are_shown():
 OF_SUMS = RunConfig(clients=4, min_clients=4, fit_clients=4, rounds=3, aggregation="secure", epsilon=50.0)
 
 
-def test_members_of_a_sum_have_one_noise():
-    found = forecast(replace(OF_SUMS, epsilon=3.0), 128, 640, 640, 640)
-    noises = {one.entry.noise_multiplier for one in found.clients if one.entry}
-    assert len(noises) == 1
-    assert found.clients[0].epsilon > 2.99 > found.clients[1].epsilon
-
-
 def test_noise_is_held_against_all_that_the_records_can_say():
     one = Entry(0.1, 4.0, 25)
     alone = noise_share_of([one], [640], 100)
@@ -199,8 +192,8 @@ def test_of_persons_it_is_said_that_each_counts_once():
     """Each may have more records: then more is known."""
     persons = of_sites(unit="person:who", records_per_person=4)
     assert persons.records == 100
-    assert "of about 100 test records, one of each person, at all" in " ".join(persons.lines())
-    assert "of about 100 test records at all" in " ".join(of_sites().lines())
+    assert "with about 100 test records, one of each person at all" in " ".join(persons.lines())
+    assert "with about 100 test records at all" in " ".join(of_sites().lines())
 
 
 @pytest.mark.parametrize("layout", [Layout(2), Layout(10)])

@@ -8,7 +8,6 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.ledger_place import (
-    check_no_ledger_yet,
     check_one_choice,
     ledger_place,
     named_ledger,
@@ -59,15 +58,6 @@ def test_a_ledger_that_is_named_is_of_no_run_alone():
         assert said == "ledger in /var/ledger: what other runs have spent there is counted"
     with pytest.raises(ConfigError, match="--ledger /var/ledger: --one-run-ledger asks"):
         check_one_choice(Path("/var/ledger"), one_run=True)
-
-
-def test_a_ledger_that_was_there_before_the_run_was_not_made_for_it(tmp_path):
-    folder = RunFolder(tmp_path)
-    check_no_ledger_yet(tmp_path)
-    folder.ledgers.mkdir()
-    (folder.ledgers / "ledger.sqlite").touch()
-    with pytest.raises(ConfigError, match=f"--out {tmp_path}: holds the ledger of another run.*--ledger"):
-        check_no_ledger_yet(tmp_path)
 
 
 def test_a_ledger_of_its_own_names_no_way_on_and_another_does(tmp_path):

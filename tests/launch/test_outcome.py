@@ -5,13 +5,12 @@ import pytest
 from run_records import client, summary
 
 from fl_dp.errors import ConfigError, ExitCode, LaunchError
-from fl_dp.launch.outcome import RunEnd, conclude, tried
+from fl_dp.launch.outcome import conclude, failure_of
 from fl_dp.reporting.reports import RUN_EPSILON_SPENT
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
 
-GOOD = RunEnd(completed=True)
-BAD = RunEnd(completed=False, details="the server raised")
+GOOD, BAD = None, "the server raised"
 
 
 @pytest.fixture
@@ -94,15 +93,15 @@ def test_the_last_lines_of_a_run_without_privacy_say_so(folder, said, capsys):
 
 
 def test_what_the_server_raises_is_logged_and_becomes_its_end_and_what_the_launch_raises_goes_on(caplog):
-    assert tried(lambda: None) == GOOD
-    assert tried(lambda: [][0]) == RunEnd(completed=False, details="list index out of range")
+    assert failure_of(lambda: None) is None
+    assert failure_of(lambda: [][0]) == "list index out of range"
     assert "Traceback" in caplog.text
 
     def stopped():
         raise LaunchError("Every client has stopped")
 
     with pytest.raises(LaunchError, match="Every client"):
-        tried(stopped)
+        failure_of(stopped)
 
 
 def test_who_asks_for_silence_gets_no_page_and_a_run_without_its_page_is_a_run(folder, said):

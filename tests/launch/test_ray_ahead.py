@@ -3,9 +3,6 @@
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,32 +17,15 @@ def _nothing_stays_frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """What Ray does, as far as it gets, and its problem."""
-    found = SimpleNamespace(seen=[], problem="")
-
-    @contextmanager
-    def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
-        if found.problem:
-            raise FederationError(found.problem)
-        found.seen.append("there")
-        yield
-        found.seen.append("gone")
-
-    monkeypatch.setattr("fl_dp.launch.ray_ahead.running", running)
-    return found
-
-
 def test_ray_is_there_when_it_was_waited_for_and_goes(ray):
     with ray_ahead("") as ahead, ahead.in_use():
         assert not gc.isenabled()
         ahead.wait()
-        assert ray.seen == ["there"]
+        assert ray.seen == ["start"]
         assert MARKER in os.environ
         assert gc.isenabled()  # garbage is collected again when all is imported
         assert gc.get_freeze_count() > 0
-    assert ray.seen == ["there", "gone"]
+    assert ray.seen == ["start", "end"]
     assert MARKER not in os.environ
 
 

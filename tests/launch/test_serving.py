@@ -16,15 +16,15 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import serving
-from fl_dp.launch.serving import _Newest
+from fl_dp.launch.serving import _RosterWatch
 from fl_dp.reporting.run_folder import claim_folder
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> tuple[Path, Hub, _Newest]:
+def running(tmp_path: Path) -> tuple[Path, Hub, _RosterWatch]:
     kit = loopback_server(tmp_path, 1)
     hub = Hub(kit.roster)
-    newest = _Newest(kit.folder, hub)
+    newest = _RosterWatch(kit.folder, hub)
     newest.look()
     return tmp_path, hub, newest
 
@@ -37,7 +37,7 @@ def test_a_site_that_is_added_since_is_let_in(running):
     newest.look()
     assert hub.roster.site_of(site.key.public) is not None
     served = Hub(before)  # the roster was read before it was served: seen in a real start
-    _Newest(newest._folder, served).look()
+    _RosterWatch(newest._folder, served).look()
     assert served.roster.site_of(site.key.public) is not None
 
 

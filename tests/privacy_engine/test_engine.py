@@ -165,7 +165,8 @@ def test_a_locked_engine_refuses_steps_until_it_is_unlocked():
 def test_attaching_and_a_step_ask_whether_the_device_rounds_as_was_proven(monkeypatch):
     """The model may have moved to a GPU in between."""
     asked = []
-    monkeypatch.setattr("fl_dp.privacy_engine.engine.check_overrides", asked.append)
+    for module in ("engine", "private_step"):
+        monkeypatch.setattr(f"fl_dp.privacy_engine.{module}.check_overrides", asked.append)
     model, optimizer, _ = attached(noise_multiplier=1.0)
     assert asked == [torch.device("cpu")]
     optimizer.step(loss=losses_of(model, *small_batch()))

@@ -102,32 +102,6 @@ def test_automatic_clipping_in_any_style_with_gradient_accumulation(style, only_
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"clipping_mode": "MixOpt"}, "clipping_mode='MixOpt' .*ghost_clipping and mixed choose others"),
-        ({"clipping_fn": "automatic"}, "clipping='automatic' or 'abadi' chooses"),
-        ({"clipping_style": ["0", "2"]}, r"max_grad_norm=\{NAME: BOUND\}"),
-        ({"origin_params": ["_embeddings"]}, "origin_params=.* every parameter is clipped"),
-        ({"num_steps": 100}, "epochs = num_steps"),
-        ({"loss_reduction": "mean"}, "reduction='none'"),
-        ({"num_GPUs": 8}, "ranks='all'"),
-        ({"torch_seed_is_fixed": True}, "no seed decides"),
-        ({"accounting_mode": "all"}, "one number"),
-    ],
-    ids=lambda options: next(iter(options)) if isinstance(options, dict) else None,
-)
-def test_what_its_engine_takes_and_this_does_not_is_refused_by_name(options, words):
-    with pytest.raises(ConfigError, match=words):
-        small_engine(small_model(), **{"noise_multiplier": 1.0, **options})
-
-
-def test_an_engine_without_a_bound_is_told_that_it_needs_one():
-    """fastDP's default is 1, which automatic clipping does not look at there."""
-    with pytest.raises(ConfigError, match="needs max_grad_norm= when it is made"):
-        PrivacyEngine(small_model(), batch_size=10, sample_size=1000, noise_multiplier=1.0)
-
-
-@pytest.mark.parametrize(
     ("asked", "words"),
     [({"accounting_mode": "all"}, "accountant is fixed"), ({"lenient": True}, "fails is an error")],
 )

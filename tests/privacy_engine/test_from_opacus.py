@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from attached import losses_of, small_batch, small_engine, small_model, without_noise
+from attached import losses_of, small_batch, small_engine, small_model
 from opacus.accountants import RDPAccountant
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.schedulers import ExponentialNoise, StepGradClip
@@ -124,53 +124,6 @@ def test_make_private_with_epsilon_takes_the_noise_that_opacus_takes():
     )
     theirs = get_noise_multiplier(**asked, sample_rate=0.1, accountant="rdp")
     assert engine.noise_multiplier == pytest.approx(theirs, rel=2e-3)
-
-
-def test_a_checkpoint_holds_five_states_and_training_goes_on_as_if_it_had_not_stopped(tmp_path):
-    """Without noise, so that nothing but the draws, which are recorded, is new after loading."""
-    model, optimizer, scheduler, data = setting()
-    twin, sampler = Twin(model), sampler_of()
-    engine = without_noise(model, batch_size=BATCH, sample_size=RECORDS, max_grad_norm=0.3)
-    engine.attach(optimizer, sampler=sampler)
-    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "sampler": sampler}
-    drawn = train(model, optimizer, scheduler, data, sampler, stop=4)
-    # was: engine.save_checkpoint(path=, module=, optimizer=), and what belongs to the accountant with it
-    states = {name: part.state_dict() for name, part in (parts | {"engine": engine}).items()}
-    torch.save(states, tmp_path / "checkpoint.pt")
-
-    model, optimizer, scheduler, data = setting()
-    sampler = sampler_of()
-    engine = without_noise(model, batch_size=BATCH, sample_size=RECORDS, max_grad_norm=0.3)
-    engine.attach(optimizer, sampler=sampler)
-    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "sampler": sampler}
-    loaded = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    for name, part in (parts | {"engine": engine}).items():
-        part.load_state_dict(loaded[name])
-    drawn += train(model, optimizer, scheduler, data, sampler)
-    assert (len(drawn), engine.steps) == (STEPS, STEPS)
-    assert_trained_as_defined(twin, model, drawn, lambda step: (0.0, 0.3))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"optimizer": object()}, r"attach\(optimizer, sampler=sampler\) takes it"),
-        ({"data_loader": object()}, "what a PoissonSampler draws"),
-        ({"criterion": object()}, "criterion=.* each example's own loss"),
-        ({"noise_generator": object()}, "called generator="),
-        ({"batch_first": True}, "first dimension"),
-        ({"poisson_sampling": True}, "a PoissonSampler draws"),
-        ({"grad_sample_mode": "ghost"}, "measured and chosen"),
-        ({"clipping": "per_layer"}, "clipping='per_layer': expected one of abadi"),
-        ({"secure_mode": True}, "from the system's entropy"),
-        ({"accountant": "gdp"}, "expected .*pld"),
-        ({"max_grad_norm": [0.3] * 4}, r"expected one number.* max_grad_norm=\{NAME: BOUND\}"),
-    ],
-    ids=lambda options: next(iter(options)) if isinstance(options, dict) else None,
-)
-def test_what_make_private_takes_and_this_does_not_is_refused_by_name(options, words):
-    with pytest.raises(ConfigError, match=words):
-        small_engine(small_model(), **{"noise_multiplier": 1.0, **options})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from attached import attached, losses_of, small_batch, small_engine, small_model
 from structured import Called
 from torch import nn
 
-from fl_dp.engine.kernel_choice import chooser as choosing
 from fl_dp.errors import ConfigError, ProbeError
 
 MIB = 2**20
@@ -38,17 +37,6 @@ def test_the_kernel_table_is_printed_in_the_models_order(capsys):
     assert [line.split()[0] for line in lines] == ["0.weight", "0.bias", "3.weight", "3.bias"]
     assert re.match(r"0\.weight +conv +16 +4 +9 +(ghost|instantiated) ", lines[0])
     assert re.match(r"3\.weight +outer +1 +3 +64 +ghost +ghost +formula +- ", lines[2])
-
-
-def test_kernels_are_fixed_by_name_and_those_of_another_engine_can_be_taken_over(monkeypatch):
-    x, y = _images()
-    model, optimizer, first = attached(_conv_model(), kernels={"0.weight": "instantiate-patches"})
-    optimizer.step(loss=losses_of(model, x, y))
-    assert first.chooser.kernels["0.weight"] == "instantiate-patches"
-    monkeypatch.setattr(choosing, "_trial", lambda layout, kernel: pytest.fail("measured"))
-    model, optimizer, second = attached(_conv_model(), kernels=first.chooser.kernels)
-    optimizer.step(loss=losses_of(model, x, y))
-    assert second.chooser.kernels == first.chooser.kernels
 
 
 def test_an_unknown_parameter_or_kernel_is_refused_before_anything_is_trained():
@@ -97,12 +85,9 @@ def test_choosing_the_physical_batch_leaves_no_trace():
     assert ends[0][1] == ends[1][1]
 
 
-@pytest.mark.parametrize("first", ["attach", "choose"])
-def test_the_physical_batch_grows_with_the_memory(first):
+def test_the_physical_batch_grows_with_the_memory_also_without_attach():
     model = nn.Sequential(nn.Linear(6, 1000), nn.Tanh(), nn.Linear(1000, 3))
     engine = without_noise(model, batch_size=500, sample_size=1000)
-    if first == "attach":
-        engine.attach(torch.optim.SGD(model.parameters(), lr=0.1))
     sizes = [
         engine.largest_physical_batch(
             lambda x, y: losses_of(model, x, y), *small_batch(3), memory=int(memory * MIB)

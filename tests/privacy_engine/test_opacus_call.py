@@ -8,11 +8,11 @@ import opacus
 import pytest
 import torch
 import torch.nn.functional as F
-from attached import losses_of, small_batch, small_model
+from attached import small_batch, small_model
 from dp_accounting import dp_event, pld
+from privacy_engine.turns import ByHand
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from twin import Twin
 
 import fl_dp
 from fl_dp.errors import ConfigError, ProbeError
@@ -145,8 +145,7 @@ def step(model, optimizer, criterion, x, y):
 @pytest.mark.parametrize("noise", [0.0, 1.1])
 def test_the_loop_is_one_backward_per_example(noise):
     given = small_model().double()
-    twin = Twin(given)
-    by_hand = torch.optim.SGD(twin.model.parameters(), lr=0.5)
+    by_hand = ByHand(given, batch_size=BATCH, noise=noise)
     context = pytest.warns(UserWarning, match="nothing is protected") if noise == 0 else nullcontext()
     with context:
         model, optimizer, criterion, loader = private(
@@ -157,10 +156,9 @@ def test_the_loop_is_one_backward_per_example(noise):
     while 0 not in sizes:
         for x, y in loader:
             assert step(model, optimizer, criterion, x, y).isnan()
-            twin.set_grads(losses_of, [(x, y)], batch_size=BATCH, noise_multiplier=noise, max_grad_norm=0.3)
-            by_hand.step()
+            by_hand.step(x, y)
             sizes.append(len(x))
-    twin.assert_same(model)
+    by_hand.twin.assert_same(model)
     assert optimizer.get_privacy_spent().steps == len(sizes)
     assert optimizer.get_privacy_spent().sampling == "seen"
 
@@ -168,8 +166,7 @@ def test_the_loop_is_one_backward_per_example(noise):
 def test_a_loss_of_several_numbers_is_their_mean_for_each_record():
     model, x = small_model().double(), small_batch(RECORDS)[0].double()
     targets = torch.randn(RECORDS, 3, dtype=torch.float64)
-    twin = Twin(model)
-    by_hand = torch.optim.SGD(twin.model.parameters(), lr=0.5)
+    by_hand = ByHand(model, batch_size=BATCH)
     with pytest.warns(UserWarning, match="nothing is protected"):
         model, optimizer, criterion, loader = private(
             model, nn.MSELoss(), data=TensorDataset(x, targets), noise_multiplier=0, show_loss=True
@@ -178,14 +175,8 @@ def test_a_loss_of_several_numbers_is_their_mean_for_each_record():
         expected = nn.MSELoss()(model(x), y) if len(x) else torch.tensor(0.0)
         loss = step(model, optimizer, criterion, x, y)
         torch.testing.assert_close(loss.double(), expected.double())
-        twin.set_grads(
-            lambda model, x, y: (model(x) - y).square().mean(1),
-            [(x, y)],
-            batch_size=BATCH,
-            max_grad_norm=0.3,
-        )
-        by_hand.step()
-    twin.assert_same(model)
+        by_hand.step(x, y, losses=lambda model, x, y: (model(x) - y).square().mean(1))
+    by_hand.twin.assert_same(model)
 
 
 def test_targets_that_make_a_loss_of_all_pairs_are_refused():

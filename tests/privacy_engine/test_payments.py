@@ -18,7 +18,7 @@ from fl_dp import Ledger, PoissonSampler, PrivacyEngine
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import poisson_draw
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, LedgerError
-from fl_dp.privacy_engine import engine as engine_module
+from fl_dp.privacy_engine import private_step
 from fl_dp.records import Entry, total_steps
 
 N, RATE, NOISE = 40, 0.25, 2.0
@@ -174,22 +174,6 @@ def test_steps_paid_and_not_taken_stay_spent_and_a_resumed_loop_takes_them(path,
     assert again.rounds()[1:] == [("job-7", 2, 4, False), ("job-7", 3, 4, True)]
 
 
-def test_a_draw_that_was_left_comes_again_and_pays_once(path, dataset):
-    loop = Loop(
-        path,
-        TensorDataset(*dataset.tensors, torch.arange(N)),
-        account={"records": None, "files": [__file__], "size": N},
-    )
-
-    def first_draw():
-        batches = next(loop.sampler.logical_batches(loop.loader))
-        return [i for *_, which in batches for i in which.tolist()]
-
-    drawn = first_draw()
-    assert first_draw() == drawn
-    assert loop.rounds() == [("job-7", 1, 4, False)]
-
-
 def test_no_payment_is_for_more_steps_than_the_pass_still_has(path, dataset):
     loop = Loop(path, dataset, steps=4, steps_per_payment=3)
     loop.epoch()
@@ -198,9 +182,9 @@ def test_no_payment_is_for_more_steps_than_the_pass_still_has(path, dataset):
 
 def test_draws_and_noise_are_the_payments_and_never_the_same_twice(path, dataset, monkeypatch):
     sources, keys = [], []
-    noised = engine_module.noised
+    noised = private_step.noised
     monkeypatch.setattr(
-        engine_module, "noised", lambda r, c, source: (sources.append(source), noised(r, c, source))[1]
+        private_step, "noised", lambda r, c, source: (sources.append(source), noised(r, c, source))[1]
     )
     loop = Loop(path, dataset)
     reserve = loop.ledger.reserve

@@ -46,13 +46,39 @@ def test_noise_is_calibrated_to_the_target_after_all_epochs(batch_size, sample_s
         ({"max_grad_norm": math.inf}, "max_grad_norm=inf"),
         ({"max_grad_norm": {"0": 0.1}}, "2.weight is in no group"),
         ({"max_grad_norm": {"0": 0.1, "2": -1.0}}, "max_grad_norm=-1.0"),
-        ({"clipping": "flat"}, "one of abadi, automatic"),
+        ({"max_grad_norm": [0.3] * 4}, r"expected one number.* max_grad_norm=\{NAME: BOUND\}"),
+        ({"clipping": "per_layer"}, "clipping='per_layer': expected one of abadi, automatic"),
         ({"accounting_mode": "rdp", "accountant": "rdp"}, "not both"),
+        ({"accounting_mode": "gdp"}, "can report less"),
+        ({"accounting_mode": "all"}, "one number"),
         ({"accountant": "prv"}, "prv"),
         ({"accountant": "no-such-accountant"}, "expected .*pld"),
+        # of Opacus, private_CNN and fastDP
+        ({"optimizer": object()}, r"attach\(optimizer, sampler=sampler\) takes it"),
+        ({"data_loader": object()}, "what a PoissonSampler draws"),
+        ({"criterion": object()}, "criterion=.* each example's own loss"),
+        ({"noise_generator": object()}, "called generator="),
+        ({"batch_first": True}, "first dimension"),
+        ({"poisson_sampling": True}, "a PoissonSampler draws"),
+        ({"grad_sample_mode": "ghost"}, "measured and chosen"),
+        ({"secure_mode": True}, "from the system's entropy"),
+        ({"mode": "ghost-mixed"}, "mode='ghost-mixed' cannot be honoured: 'ghost-mixed' is the default"),
+        ({"fp16": True}, "autocast"),
+        ({"alphas": (2, 3)}, r"alphas=.*its own orders"),
+        ({"eps_error": 0.05}, "eps_error=0.05"),
+        ({"numerical_stability_constant": 1e-6}, "without one"),
+        ({"clipping_mode": "MixOpt"}, "clipping_mode='MixOpt' .*ghost_clipping and mixed choose others"),
+        ({"clipping_fn": "automatic"}, "clipping='automatic' or 'abadi' chooses"),
+        ({"clipping_style": ["0", "2"]}, r"max_grad_norm=\{NAME: BOUND\}"),
+        ({"origin_params": ["_embeddings"]}, "origin_params=.* every parameter is clipped"),
+        ({"num_steps": 100}, "epochs = num_steps"),
+        ({"loss_reduction": "mean"}, "reduction='none'"),
+        ({"num_GPUs": 8}, "ranks='all'"),
+        ({"torch_seed_is_fixed": True}, "no seed decides"),
     ],
+    ids=lambda options: next(iter(options)) if isinstance(options, dict) else None,
 )
-def test_contradictions_are_refused(options, words):
+def test_contradictions_and_keywords_of_other_engines_are_refused(options, words):
     with pytest.raises(ConfigError, match=words):
         small_engine(small_model(), **{"noise_multiplier": 1.0, **options})
 

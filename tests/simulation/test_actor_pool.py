@@ -57,16 +57,16 @@ def run(pool: ActorPool, items: Sequence[ClientWork] = ITEMS) -> Mapping[str, st
     pool.begin("round", items)
     while not pool.advance(10.0):
         pass
-    assert pool.done.keys() == {item.message for item in items}
+    assert pool.round.done.keys() == {item.message for item in items}
     counted(pool, items)
-    return {one.message: one.problem for one in pool.done.values() if one.problem}
+    return {one.message: one.problem for one in pool.round.done.values() if one.problem}
 
 
 def counted(pool: ActorPool, items: Sequence[ClientWork] = ITEMS) -> set[str]:
     """The messages in the round's sum, which holds each update once, and just those that are done."""
-    messages, arrays = pool.sum()
+    messages, arrays = pool.round.sum()
     assert len(messages) == len(set(messages))
-    assert set(messages) == {one.message for one in pool.done.values() if not one.problem}
+    assert set(messages) == {one.message for one in pool.round.done.values() if not one.problem}
     if messages:
         members = [item for item in items if item.message in messages]
         expected = sum(item.weight * 2.0**item.part for item in members if item.weight)
@@ -79,7 +79,7 @@ def test_every_task_is_done_and_counted_once(fake_ray, actors):
     pool = pool_of(fake_ray, actors)
     for _ in range(3):
         assert run(pool) == {}
-    assert pool.repeated == 0
+    assert pool.round.repeated == 0
     assert len(fake_ray.actors) == actors
 
 
@@ -164,8 +164,8 @@ def test_whatever_dies_every_update_counts_once_and_the_sum_is_the_same_to_the_b
         pool.begin("round", items)
         while not pool.advance(10.0):
             pass
-        messages, arrays = pool.sum()
-        failed = {one.message for one in pool.done.values() if one.problem}
+        messages, arrays = pool.round.sum()
+        failed = {one.message for one in pool.round.done.values() if one.problem}
         assert len(messages) == len(set(messages)) == len(items) - len(failed)
         sums.append(arrays["w"])
     if not failed:
@@ -331,7 +331,7 @@ def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray):
     pool.resize(1)
     while not pool.advance(1.0):
         pass
-    assert len(pool.done) == len(ITEMS)
+    assert len(pool.round.done) == len(ITEMS)
 
 
 def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray):
@@ -370,7 +370,7 @@ def test_a_pool_at_rest_keeps_its_actors_and_nothing_of_the_last_round(fake_ray)
     while pool.actors < 2:
         run(pool)
     pool.rest()
-    assert (pool.done, pool.sum()) == ({}, ([], {}))
+    assert (pool.round.done, pool.round.sum()) == ({}, ([], {}))
     assert run(pool) == {}
     assert len(fake_ray.actors) == 2
 

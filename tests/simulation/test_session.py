@@ -13,7 +13,7 @@ from fl_dp.form import Form
 from fl_dp.records import RoundPlan
 from fl_dp.simulation import session
 from fl_dp.simulation.cluster.resources import Share
-from fl_dp.simulation.session import ActorStarter, KeptActors, Node, _kept, kept_secret, nodes, run_name
+from fl_dp.simulation.session import KeptActors, Node, _kept, kept_secret, nodes, run_name
 from fl_dp.simulation.work import Measured
 
 FIRST = Measured({"w": "ghost"}, at_once=32, step_bytes=1, process_bytes=1, most=256)
@@ -46,30 +46,6 @@ def test_nodes_are_the_machines_that_are_alive(monkeypatch):
     ]
     monkeypatch.setattr(session.ray, "nodes", lambda: found)
     assert nodes() == [Node(4.0, 2.0, 1024), Node(2.0, 0.0, 0)]
-
-
-class Remote:
-    """In the place of `ray.remote(TrainingActor)`."""
-
-    def options(self, **options: Any) -> "Remote":
-        self.given = options
-        return self
-
-    def remote(self, *args: Any) -> tuple[Any, ...]:
-        return args
-
-
-def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch):
-    remote = Remote()
-    monkeypatch.setattr(session.ray, "remote", lambda kind: remote)
-    settings: Any = object()
-    start = ActorStarter("data", settings, Share(0.5, 0))
-    assert start() == ("data", settings)
-    fixed = {"max_restarts": 0, "max_task_retries": 0}
-    assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0}
-    start.share = Share(0.5, 0.25)
-    start()
-    assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0.25}
 
 
 def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path):
@@ -130,6 +106,30 @@ FORM = Form((4,), 2)
 CONFIG = RunConfig()
 
 
+class Remote:
+    """In the place of `ray.remote(TrainingActor)`."""
+
+    def options(self, **options: Any) -> "Remote":
+        self.given = options
+        return self
+
+    def remote(self, *args: Any) -> tuple[Any, ...]:
+        return args
+
+
+def test_an_actor_gets_its_share_and_is_not_restarted(kept, federation, monkeypatch):
+    remote = Remote()
+    monkeypatch.setattr(session.ray, "remote", lambda kind: remote)
+    actors = kept.for_run(CONFIG, federation.shared, FORM)
+    stored, settings = actors.start_actor()
+    assert (stored, settings.device) == (actors.stored, "cpu")
+    fixed = {"max_restarts": 0, "max_task_retries": 0}
+    assert remote.given == {**fixed, "num_cpus": 1.0, "num_gpus": 0}
+    actors.share = Share(0.5, 0.25)
+    actors.start_actor()
+    assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0.25}
+
+
 def test_a_run_that_needs_the_same_has_the_actors_and_the_data_of_the_last_one(kept, federation):
     first = kept.for_run(CONFIG, federation.shared, FORM)
     again = dataclasses.replace(CONFIG, epsilon=1.0, rounds=7, learning_rate=0.1, out="elsewhere")
@@ -138,7 +138,7 @@ def test_a_run_that_needs_the_same_has_the_actors_and_the_data_of_the_last_one(k
     other = dataclasses.replace(federation.shared, y=federation.shared.y[::-1].copy())
     assert kept.for_run(CONFIG, other, FORM) is first
     assert first.pool.calls == ["start", "use"]
-    assert first.start_actor.stored.holds_the_same(other)  # for actors that start from now on
+    assert first.stored.holds_the_same(other)  # for actors that start from now on
     assert first.shared.holds_the_same(other)
 
 

@@ -72,8 +72,10 @@ def pool_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def make(federation: Any, kind: type) -> ActorPool:
         monkeypatch.setattr(session, "TrainingActor", kind)
-        start_actor = session.ActorStarter(ray.put(federation.shared), federation.settings(), Share(1, 0))
-        pools.append(ActorPool(start_actor, CORES, 60.0, at_once=64))
+        actors = session.Actors(
+            (), federation.settings(), Share(1, 0), federation.shared, first=CORES, timeout=60.0
+        )
+        pools.append(actors.pool)
         return pools[-1]
 
     yield make

@@ -45,11 +45,9 @@ class SharedData:
         bounds = np.cumsum([0, *(len(part) for part in parts)])
         raw = tuple(data.raw[i] for i in order) if data.raw else ()
         x, y = data.x.numpy()[order], data.y.numpy()[order]
-        made = cls(x, y, bounds, data.classes, data.vocabulary, raw, features=data.features)
-        if persons is None:
-            return made
-        groups = tuple(data.groups[i] for i in order)
-        return replace(made, groups=groups, most=persons.most)
+        groups = tuple(data.groups[i] for i in order) if persons else ()
+        most = persons.most if persons else 0
+        return cls(x, y, bounds, data.classes, data.vocabulary, raw, groups, most, data.features)
 
     def __len__(self) -> int:
         """Number of parts."""

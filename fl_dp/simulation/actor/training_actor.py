@@ -49,22 +49,14 @@ class TrainingActor:
     optimizer and generators are new. Between chunks it keeps nothing of the clients.
     """
 
-    def __init__(
-        self,
-        shared: SharedData,
-        settings: ActorSettings,
-        task: Task | None = None,
-    ) -> None:
+    def __init__(self, shared: SharedData, settings: ActorSettings, task: Task | None = None) -> None:
         """task: replaces the one that the settings name, for audits."""
         torch.set_num_threads(settings.threads)
         if settings.given is not None:
             settings.given.take()
         keep_freed_memory()
-        self._parts, self._settings, self._task = (
-            SharedParts(shared),
-            settings,
-            task or task_of(settings.task),
-        )
+        self._parts, self._settings = SharedParts(shared), settings
+        self._task = task or task_of(settings.task)
         self._task.form = self._parts[0].form
         self._device = torch.device(settings.device)
         self._recorder: Recorder | None = None
@@ -94,7 +86,7 @@ class TrainingActor:
         Uses shapes alone, with examples of random numbers. ConfigError if not one example fits the memory.
         """
         setting = self._settings.physical_batch_size
-        self._have_model()
+        model = self._have_model()
         first = self._trainer(plan, KernelChooser(ordered=True))
         first.check_losses()
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
@@ -116,7 +108,7 @@ class TrainingActor:
         return Measured(
             kernels=first.kernels,
             at_once=size,
-            step_bytes=needed + self._round_bytes(),
+            step_bytes=needed + _ROUND_COPIES * sum(one.nbytes for one in model.parameters()),
             process_bytes=own_bytes() + (RECORDING_BYTES if self._recorder and step <= _LITTLE_BYTES else 0),
             gpu_bytes=held,
             gpu_total=total,
@@ -145,17 +137,15 @@ class TrainingActor:
         assert self._round is not None
         if self._round.key == self._round_key:
             return
-        self._have_model()
-        assert self._model is not None
-        state = self._model.state_dict()  # a tied parameter is in the weights under its first name
+        state = self._have_model().state_dict()  # a tied parameter is in the weights under its first name
         weights = self._round.weights.items()
         self._start = {name: torch.tensor(array, device=self._device) for name, array in weights}
         self._reset = [(state[name], array) for name, array in self._start.items() if name in state]
         self._chooser = KernelChooser(fixed=self._round.kernels, ordered=True)
         self._round_key = self._round.key
 
-    def _have_model(self) -> None:
-        """Build the task's model, once; ModelError or TaskError if it cannot be built or protected."""
+    def _have_model(self) -> nn.Module:
+        """The task's model, built once; ModelError or TaskError if it cannot be built or protected."""
         if self._model is None:
             model = new_model(self._task).to(self._device)
             with in_task_code(type(self._task), "a check of its model"):
@@ -163,6 +153,7 @@ class TrainingActor:
             self._model = model
             if self._device.type == "cpu" and is_our_code(self._task, model):
                 self._recorder = Recorder()
+        return self._model
 
     def _try(self, item: ClientWork) -> Done:
         """Train one client. An exception is this client's failure only."""
@@ -231,10 +222,6 @@ class TrainingActor:
         rehearse()
         step = peak_bytes(lambda: trainer.rehearse(found[0]), self._device)
         return found[0], int(_STEP_MARGIN * step)
-
-    def _round_bytes(self) -> int:
-        assert self._model is not None
-        return _ROUND_COPIES * sum(parameter.nbytes for parameter in self._model.parameters())
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

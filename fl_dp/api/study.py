@@ -68,7 +68,8 @@ def study(
     All mistakes in all settings are reported before the first run starts. A finished run is not repeated, and
     an interrupted one is resumed. With records or a task in memory it starts again; what it had cost is then
     counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
-    be compared seed by seed. Which records `test` holds out is each ledger's own secret.
+    be compared seed by seed. Which records `test` holds out is each ledger's own secret: of a client with few
+    records it can hold out all, which ends the run.
 
     Args:
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.

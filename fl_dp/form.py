@@ -58,8 +58,9 @@ class Form:
 
     def __str__(self) -> str:
         inputs = f"tokens below {self.vocabulary}" if self.vocabulary else "numbers"
-        wanted = {"class": "classes", "numbers": "numbers", "tokens": "tokens"}[self.targets]
-        return f"{inputs} of shape {self.input_shape} to {self.outputs} {wanted}"
+        one = self.outputs == 1
+        wanted = {"class": "classes", "numbers": "number" if one else "numbers", "tokens": "tokens"}
+        return f"{inputs} of shape {self.input_shape} to {self.outputs} {wanted[self.targets]}"
 
 
 def check_count(number: int, what: str) -> None:

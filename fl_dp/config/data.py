@@ -163,13 +163,13 @@ class DataSettings(FlatConfig):
             "bytes, words:N, or the path of a tokenizer.json",
         )
         self._check_unit()
-        if self.by_client:
-            require(
-                self.partition == "iid",
-                "partition",
-                self.partition,
-                f"no split with {CLIENT} in data, as each client has its own file",
-            )
+        require(
+            self.partition == "iid" or not self.by_client,
+            "partition",
+            self.partition,
+            "iid (leave partition out), as each client already has its own records: a file each, or in Python "
+            "an entry each of the mapping data",
+        )
 
     def _check_unit(self) -> None:
         kind, _, column = self.unit.partition(":")

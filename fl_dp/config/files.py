@@ -12,6 +12,7 @@ from fl_dp.errors import ConfigError
 
 # What decoders raise: ValueError for a number of too many digits, RecursionError for too many brackets.
 DAMAGED = (ValueError, RecursionError)
+_NO_TOML = ("YAML", "YML", "JSON")  # file endings
 
 
 def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[str, Any]:
@@ -21,7 +22,9 @@ def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[st
     """
     if not named:
         check_plain(path)
-    found: dict[str, Any] = _read(path, tomllib.loads, what, "not a readable TOML file")
+    kind = path.suffix[1:].upper()
+    hint = f" Write TOML, not {kind}: KEY = VALUE lines, such as rounds = 3." if kind in _NO_TOML else ""
+    found: dict[str, Any] = _read(path, tomllib.loads, what, "not a readable TOML file", hint)
     return found
 
 
@@ -67,7 +70,7 @@ def _check_file(path: Path) -> None:
         raise ConfigError(f"{path}: cannot be read: it is not a regular file{folder}.")
 
 
-def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
+def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str, hint: str = "") -> Any:
     _check_file(path)
     try:
         return parse(path.read_text(encoding="utf-8"))
@@ -81,4 +84,4 @@ def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any
     except RecursionError:
         raise ConfigError(f"{path}: {wrong}: its brackets are nested too deeply.") from None
     except ValueError as error:
-        raise ConfigError(f"{path}: {wrong}: {str(error).rstrip('.')}.") from None
+        raise ConfigError(f"{path}: {wrong}: {str(error).rstrip('.')}.{hint}") from None

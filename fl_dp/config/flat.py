@@ -19,6 +19,7 @@ Scalar = str | int | float | bool
 
 _HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
 _KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the start of a line
+_TABLE = re.compile(r"^[ \t]*(\[[^]\n]*\]+)", re.MULTILINE)
 
 
 class FlatConfig:
@@ -54,6 +55,13 @@ class FlatConfig:
             return cls.from_flat(found)
         except SettingsError as error:
             places = places_in(path)
+            tables = [one for one in error.mistakes if isinstance(found.get(one.key), dict | list)]
+            if tables and (table := _TABLE.search(path.read_text(encoding="utf-8"))):
+                words = (
+                    f"{places[tables[0].key]}: {table[1]}: a config has no tables; leave out this line, and "
+                    "write all keys as KEY = VALUE lines."
+                )
+                raise SettingsError([Mistake(tables[0].key, words)]) from None
             raise error.placed(lambda one: f"{places.get(one.key, path)}: {one.words}") from None
 
     def to_flat(self) -> dict[str, Scalar]:

@@ -72,6 +72,11 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
         found = records_of(_task_for(config, task, SERVER), "test")
         if found is None:
             raise DataError('There are no test data, which evaluate = "server" needs; set evaluate = "off".')
+        if lacks_test_data(task) and task.classes and len(names_of(task.classes)) != len(found.classes):
+            raise DataError(
+                f"The task has no test_data() of its own, and data = {config.data!r} has other classes; write "
+                'test_data(), or set evaluate = "off".'
+            )
         task.form, task.class_names = found.form, found.classes
         return found
     with in_task_code(type(task), "public_form()"):
@@ -86,6 +91,11 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
         if first is not None:
             task.form, task.class_names = first.form, first.classes
     return None
+
+
+def lacks_test_data(task: Task) -> bool:
+    """Whether the task has its own training records, but the test records of the setting `data`."""
+    return type(task).train_data is not Task.train_data and type(task).test_data is Task.test_data
 
 
 def train_records(settings: TaskSettings) -> TensorData:

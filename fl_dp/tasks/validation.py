@@ -16,12 +16,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
-from fl_dp.errors import FlDpError, ModelError
+from fl_dp.errors import DataError, FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.tasks.load import new_model
 from fl_dp.tasks.metric import check_metrics
-from fl_dp.tasks.records import records_of
+from fl_dp.tasks.records import lacks_test_data, records_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import check_own_losses
 from fl_dp.training.objective import Objective
@@ -84,13 +84,16 @@ def validate_task(task: Task, *, metrics: tuple[str, ...] = (), test: bool = Tru
     test: as in `fl_dp.validate`.
     """
     result = Validation()
-    _check_data(result, task, test=test)
+    form = _check_data(result, task)
+    test_records = _check_test_data(result, task, form) if test else None
+    if form is not None:
+        task.form = form  # reading the test data has set theirs
     if task.known_form is not None:
         with result.finding("loss"):
             task.check_loss()
         if test:
             with result.finding("metrics"):
-                check_metrics(task, metrics, records_of(task, "test"))
+                check_metrics(task, metrics, test_records)
     if task.known_form is None and result.findings and type(task).model is Task.model:
         result.notes.append("the model was not checked, as it takes its shape from the data")
         return result
@@ -125,39 +128,40 @@ def check_model(result: Validation, task: Task, model: nn.Module) -> None:
     _try(result, task, tried.train())
 
 
-def _check_data(result: Validation, task: Task, *, test: bool) -> None:
+def _check_data(result: Validation, task: Task) -> Form | None:
+    """The form of the training data; None if there are none."""
     data: TensorData | None = None
     with result.finding("train_data()"):
         data = records_of(task, "train")
         if data is None:
             result.findings.append(Finding("train_data()", "it gives nothing; a site trains on its records."))
-    if data is not None:
-        result.notes.append(f"{len(data)} records, {data.form}")
-        result.notes += _missing(data)
-        with result.finding("unit"):
-            examples = by_unit(data, task.settings)
-            if examples is not data:
-                result.notes.append(f"{len(examples)} persons, the unit of privacy")
-    form = data.form if data is not None else None
-    if test:
-        _check_test_data(result, task, form)
-    if form is not None:
-        task.form = form
+    if data is None:
+        return None
+    result.notes.append(f"{len(data)} records, {data.form}")
+    result.notes += _missing(data)
+    with result.finding("unit"):
+        examples = by_unit(data, task.settings)
+        if examples is not data:
+            result.notes.append(f"{len(examples)} persons, the unit of privacy")
+    return data.form
 
 
-def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
-    """form: of the training data, which the test data must share."""
+def _check_test_data(result: Validation, task: Task, form: Form | None) -> TensorData | None:
+    """The test data, which must have `form`, that of the training data."""
+    test: TensorData | None = None
     with result.finding("test_data()"):
         test = records_of(task, "test")
         if test is None:
-            result.notes.append('no test data: the server then needs evaluate = "off"')
+            result.notes.append('no test data: set evaluate = "off"')
         elif form is not None and test.form != form:
-            result.findings.append(
-                Finding(
-                    "test_data()",
-                    f"it gives {test.form}, but train_data() gives {form}; give both the same form.",
+            if lacks_test_data(task):
+                raise DataError(
+                    f"the task has no test_data() of its own, and data = {task.settings.data!r} gives "
+                    f"{test.form}, but train_data() gives {form}. Write test_data(), or set "
+                    'evaluate = "off".'
                 )
-            )
+            raise DataError(f"it gives {test.form}, but train_data() gives {form}; give both the same form.")
+    return test
 
 
 def _missing(data: TensorData) -> list[str]:

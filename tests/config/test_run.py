@@ -22,10 +22,20 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('clients = 4\nnoise-multiplier = "auto"\n')
     assert RunConfig.from_toml(path) == RunConfig(clients=4, min_clients=4, fit_clients=4)
-    for text in ("clients = 0", "clients = [1]", "clients =", "unheard-of = 1"):
+    for text, words in (
+        ("clients = 0", ", line 1: clients = 0"),
+        ("clients = [1]", ", line 1: clients = a list"),
+        ("clients =", ": not a readable TOML file"),
+        ("\nunheard-of = 1", ", line 2: unheard-of"),
+        ("seed = 1\n[run]\nclients = 2", r", line 2: \[run\]: a config has no tables"),
+        ("[[privacy]]\nepsilon = 2.0", r", line 1: \[\[privacy\]\]: a config has no tables"),
+    ):
         path.write_text(text)
-        with pytest.raises(ConfigError, match=r"run\.toml"):
+        with pytest.raises(ConfigError, match=rf"run\.toml{words}"):
             RunConfig.from_toml(path)
+    (tmp_path / "run.yaml").write_text("clients: 4\n")
+    with pytest.raises(ConfigError, match="Write TOML, not YAML: KEY = VALUE lines, such as rounds = 3"):
+        RunConfig.from_toml(tmp_path / "run.yaml")
     with pytest.raises(ConfigError, match="no such config file"):
         RunConfig.from_toml(tmp_path / "missing.toml")
 

@@ -1,4 +1,4 @@
-"""A client's own settings: data, ledger, limits. They are on its disk, and no message changes them."""
+"""A client's own settings: data, ledger, limits. They are on its own disk; no message changes them."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
 from fl_dp.config.data import require_not_proven
-from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
+from fl_dp.config.flat import OWN_ACCOUNTANT, Auto, require, require_delta
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Range, Records, about, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -19,7 +19,7 @@ from fl_dp.records import (
     STEADY_ROWS,
 )
 
-USUAL_IN_A_SUM = 3  # clients of an opened sum that a client asks for where nobody said
+USUAL_IN_A_SUM = 3  # fewest clients of an opened sum, if the operator does not say
 MOST_NAME = 64  # characters
 _NAME = (
     f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, as files get this name; "
@@ -28,7 +28,7 @@ _NAME = (
 
 
 def is_name(text: str) -> bool:
-    """Whether a client may have this name: on every system it is the name of one file in its folder."""
+    """Whether a client may have this name: every file system accepts it as a file's name."""
     return (
         0 < len(text) <= MOST_NAME
         and text.isprintable()
@@ -132,7 +132,7 @@ class ClientConfig(TaskSettings):
         _LIMITS,
         "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS,
-        checked=False,
+        own=OWN_ACCOUNTANT,
         page="accounting.md",
     )
     arithmetic: str = setting(
@@ -207,7 +207,6 @@ class ClientConfig(TaskSettings):
             "0, or at least 2, as a sum of one client is no sum",
         )
         require_delta(self.delta)
-        require_own_accountant(self.accountant)
         require(
             self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
             "epsilon-alone",

@@ -1,4 +1,4 @@
-"""Which records: a data set, and how it is split into parts. Server and clients use the same keys."""
+"""Settings of the records: the data set, and how it is split. Server and clients use the same keys."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,12 +11,12 @@ from fl_dp.records import PROVEN
 CLIENT = "{client}"  # in the path of the data: the client's name, or its number in a simulation
 IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
-RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
-MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, whoever is drawn
+RECORD, PERSON = "record", "person"  # the unit: what one example of a step is, and what is protected
+MOST_RECORDS = 4096  # per person and step; memory is allocated for all of them
 
 
 def require_not_proven(features: str, arithmetic: str) -> None:
-    """Raise SettingsError for features with proven arithmetic: they are computed for many records."""
+    """Raise SettingsError for features with proven arithmetic: they are computed for many records at once."""
     require(
         not features or arithmetic != PROVEN,
         "features",
@@ -134,7 +134,7 @@ class DataSettings(FlatConfig):
 
     @property
     def test_share(self) -> float:
-        """The share of the units that a hash puts among the test records; 0: none."""
+        """The share of records or persons that a hash selects for testing; 0: none."""
         return 0.0 if self.test == OWN else float(self.test)
 
     @property
@@ -149,7 +149,7 @@ class DataSettings(FlatConfig):
 
     @property
     def unit_of_all(self) -> str:
-        """The unit in words that sites compare; column names are left out, as they are each site's own."""
+        """The unit in words that sites compare, without the column's name: each site has its own."""
         if self.unit == RECORD:
             return RECORD
         return f"{PERSON}, first {self.records_per_person} records"
@@ -167,8 +167,8 @@ class DataSettings(FlatConfig):
             self.partition == "iid" or not self.by_client,
             "partition",
             self.partition,
-            "iid (leave partition out), as each client already has its own records: a file each, or in Python "
-            "an entry each of the mapping data",
+            "iid (leave partition out), as each client already has its own records: a file each, or in "
+            "Python an entry each of the mapping data",
         )
 
     def _check_unit(self) -> None:

@@ -16,9 +16,9 @@ _NO_TOML = ("YAML", "YML", "JSON")  # file endings
 
 
 def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[str, Any]:
-    """The table in the file; ConfigError, naming the file, if it is missing or damaged.
+    """The table in the file; ConfigError, which names the file, if it is missing or damaged.
 
-    named: the user named the file; a link is then followed. Otherwise see `check_plain`.
+    named: the user named the file, so a link is followed. Otherwise see `check_plain`.
     """
     if not named:
         check_plain(path)
@@ -29,9 +29,9 @@ def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[st
 
 
 def read_json(path: Path, *, what: str = "file") -> Any:
-    """The content of the file; ConfigError, naming it and quoting nothing, if it is missing or damaged.
+    """The content of the file; ConfigError, which quotes nothing, if it is missing or damaged.
 
-    See `check_plain`, too.
+    Raises as `check_plain`, too.
     """
     check_plain(path)
     return _read(path, lambda text: json.loads(text, parse_constant=no_constant), what, "is damaged")
@@ -46,14 +46,14 @@ def parse_json(content: bytes, where: str) -> Any:
 
 
 def no_constant(name: str) -> Any:
-    """For `json.loads`: ValueError for NaN and infinity, which are not JSON and which we never write."""
+    """For `json.loads`: ValueError for NaN and infinity, which are no JSON and which fl_dp never writes."""
     raise ValueError(f"{name} is not a number")
 
 
 def check_plain(path: Path) -> None:
-    """Raise ConfigError for a pipe or a device, which could block for ever, and for some links.
+    """Raise ConfigError for a pipe or device, which could block for ever, and for a link out of the folder.
 
-    Others may have supplied the folder: a link that leads out of it would show a file of this machine.
+    Others may have supplied the folder: such a link would show them a file of this machine.
     """
     if path.is_symlink():
         folder = os.path.realpath(path.parent)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from fl_dp.choices import ACCOUNTANTS, one_of
 from fl_dp.config.files import read_toml
 from fl_dp.config.values import Mistake, SettingsError, key_of, values_in
 from fl_dp.errors import ConfigError
@@ -16,6 +15,7 @@ from fl_dp.errors import ConfigError
 AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
+OWN_ACCOUNTANT = "an accountant of fl_dp itself, as it holds a budget"
 
 _HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
 _KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the start of a line
@@ -82,7 +82,7 @@ def require(condition: bool, key: str, value: object, expected: str) -> None:
 
 
 def number_in(key: str, value: str, word: str, least: float, most: float, wanted: str) -> float:
-    """`word`, a part of the setting's value, as a number in that range; SettingsError for anything else."""
+    """`word`, a part of the setting's value, as a number from `least` to `most`; else SettingsError."""
     try:
         number = float(word)
     except ValueError:
@@ -94,19 +94,3 @@ def number_in(key: str, value: str, word: str, least: float, most: float, wanted
 def require_delta(delta: float | Auto) -> None:
     if delta != AUTO:
         require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
-
-
-def require_own_accountant(name: str) -> None:
-    """Raise ConfigError unless fl_dp itself has an accountant of that name.
-
-    Whether its epsilon is a proven upper bound, only the accountant knows: `Budget` asks it.
-    """
-    own = ACCOUNTANTS.built_in()
-    if name in own:
-        return
-    if name in ACCOUNTANTS.names():
-        raise ConfigError(
-            f"accountant = {name!r}: it comes from another package, so it may hold no budget; choose one of "
-            f"{', '.join(own)}."
-        )
-    raise ConfigError(f"accountant = {name!r}: {one_of(name, own)}")

@@ -7,7 +7,7 @@ from typing import Any, Self
 from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar, number_in, require, require_delta, require_own_accountant
+from fl_dp.config.flat import Scalar, number_in, require, require_delta
 from fl_dp.config.inline import inline_table, without_momentum
 from fl_dp.config.run_settings import (
     AVERAGE,
@@ -53,7 +53,7 @@ class RunConfig(RunSettings):
 
     @property
     def server_evaluates(self) -> bool:
-        """Whether the server measures its model: with `personal` it lacks trained values of some of it."""
+        """Whether the server measures its model. With `personal` it lacks part of the trained weights."""
         return self.evaluate == "server" and not self.personal
 
     @property
@@ -73,7 +73,7 @@ class RunConfig(RunSettings):
 
     @property
     def algorithm(self) -> str:
-        """The local algorithm, without `pull`."""
+        """The local algorithm's name, without `pull`."""
         return self.local_algorithm.partition(":")[0]
 
     @property
@@ -85,7 +85,7 @@ class RunConfig(RunSettings):
 
     @property
     def momentum(self) -> float:
-        """Of the clients' sgd, which plans hold apart; other optimizers' stays in `other_settings`."""
+        """Of the clients' sgd; a plan has a field for it. Other optimizers' stays in `other_settings`."""
         return self._momentum_apart[0]
 
     @property
@@ -105,7 +105,7 @@ class RunConfig(RunSettings):
 
     @property
     def track_names(self) -> tuple[str, ...]:
-        """Trackers that the server sends each round to, each once; clients never hear of them."""
+        """Trackers that the server sends each round to, without duplicates; clients do not see them."""
         return tuple(dict.fromkeys(name for word in self.track.split(",") if (name := word.strip())))
 
     def __post_init__(self) -> None:
@@ -147,7 +147,6 @@ class RunConfig(RunSettings):
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics:
             _require_site_metrics(self.to_flat())
-        require_own_accountant(self.accountant)
         require_not_proven(self.features, self.arithmetic)
         require(
             self.private or self.weights != BY_NOISE,
@@ -164,7 +163,7 @@ class RunConfig(RunSettings):
 
 
 def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:
-    """Raise ConfigError for a setting with which the sites' metrics would be wrong, or not accounted for."""
+    """Raise ConfigError for a setting with which the sites' metrics would be wrong or not paid for."""
     fitting: dict[str, tuple[Scalar, str]] = {
         "privacy": ("on", "on, as metrics are noised and paid for"),
         "personal": ("", "no value, as sites then have no common model to evaluate"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
-from fl_dp.config.flat import AUTO, Auto
+from fl_dp.config.flat import AUTO, OWN_ACCOUNTANT, Auto
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -240,7 +240,7 @@ class RunSettings(TaskSettings):
         _PRIVACY,
         "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS,
-        checked=False,
+        own=OWN_ACCOUNTANT,
         page="accounting.md",
     )
     arithmetic: str = setting(

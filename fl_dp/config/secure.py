@@ -26,9 +26,9 @@ def members_of(aggregation: str) -> tuple[int, int]:
 
 
 def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
-    """Raise ConfigError for a setting that has no meaning, or another one, if only sums are seen.
+    """Raise ConfigError for a setting that means nothing, or something else, if the server sees only sums.
 
-    flat: the run's settings by key. least_updates: the number of members of which a sum is opened.
+    flat: the run's settings by key. least_updates: the fewest members whose sum is opened.
     `local-epochs` is not checked: a round is one step, whatever it says (docs/secure-aggregation.md).
     """
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {

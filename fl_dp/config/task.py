@@ -155,7 +155,7 @@ class TaskSettings(DataSettings):
 
     @property
     def views(self) -> int:
-        """Augmented views of each record in a step; 1 unless `augmentation` says more."""
+        """The number of augmented views of each record in a step; 1 unless `augmentation` says more."""
         numbers = [word.removeprefix(_VIEWS) for word in self._augmented if word.startswith(_VIEWS)]
         require(
             len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
@@ -196,5 +196,5 @@ class TaskSettings(DataSettings):
         return "; ".join(parts)
 
     def of_task(self) -> dict[str, Any]:
-        """These settings alone, by field, for other settings that should mean the same task and records."""
+        """The settings of task and data, by field, for another config with the same task and data."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(TaskSettings)}

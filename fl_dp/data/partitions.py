@@ -16,7 +16,7 @@ Parts = Sequence[Indices]
 
 
 def _by_flwr(made: Callable[[Any, PartitionSettings], Any]) -> Callable[[Labels, PartitionSettings], Parts]:
-    """A split by one of flwr's partitioners. made: makes it, from their module."""
+    """A split by one of flwr's partitioners, which `made` makes from their module."""
     return lambda labels, settings: split_by(made(partitioners(), settings), labels, settings.number)
 
 
@@ -55,7 +55,7 @@ def _strictness(settings: PartitionSettings) -> float:
 
 
 def _sizes_of(settings: PartitionSettings) -> list[int]:
-    """The sizes at the argument's end; ConfigError unless there is one, at least 1, for each client."""
+    """The sizes at the argument's end; ConfigError unless each client has one, of at least 1."""
     text = f"partition = {settings.scheme!r}"
     try:
         sizes = [int(part) for part in settings.argument.rpartition(":")[2].split(",")]
@@ -82,11 +82,6 @@ def _sizes_within(labels: Labels, settings: PartitionSettings) -> list[int]:
 def _sizes(labels: Labels, settings: PartitionSettings) -> Parts:
     sizes = _sizes_within(labels, settings)
     return split_by(partitioners().SizePartitioner(sizes), labels[: sum(sizes)], settings.number)
-
-
-def _check_alpha_and_sizes(settings: PartitionSettings) -> None:
-    _alpha(settings)
-    _sizes_of(settings)
 
 
 def _inner_dirichlet(labels: Labels, settings: PartitionSettings) -> Parts:
@@ -186,7 +181,7 @@ CHOICES = {
         _inner_dirichlet,
         remedy="a larger alpha or smaller sizes",
         parameter=lambda settings: f"{_alpha(settings)!r} {_in_words(_sizes_of(settings))}",
-        check=_check_alpha_and_sizes,
+        check=lambda settings: (_alpha(settings), _sizes_of(settings)),
         argument="ALPHA:SIZE,SIZE",
     ),
     # By a column, so that all records of a person, or of a hospital, are at one client. With as many clients

@@ -1,6 +1,6 @@
 """The default train/test split, decided by each record alone.
 
-So no record changes sides when others come or go, or when the data are encoded in another way.
+So no record changes sides if others are added or removed, or if the data are encoded in another way.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ _FOLD = 5  # one in five is a test record
 
 
 def split_of(digest: bytes) -> Split:
-    """The split of a record, by its SHA-256. ValueError for raw bytes: like beginnings would go together."""
+    """The split of a record, by its SHA-256; ValueError for other bytes, whose beginnings may be alike."""
     if len(digest) != hashlib.sha256().digest_size:
         raise ValueError("split_of: expected a SHA-256 digest")
     return "test" if int.from_bytes(digest[:8], "big") % _FOLD == 0 else "train"

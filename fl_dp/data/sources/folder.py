@@ -8,7 +8,7 @@ import torch
 
 from fl_dp.config.files import read_toml
 from fl_dp.data.images import stack
-from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
+from fl_dp.data.source import AS_THEY_ARE, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.division import Division, division_of
@@ -85,10 +85,6 @@ def _split_by_name(name: str) -> Split:
     return split_of(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    return load_folder(location.path, split, location.reading)
-
-
 def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
     """Subgroups of the images, given by their paths in the folder; none if it declares none.
 
@@ -145,4 +141,9 @@ def _division(name: str, part: object) -> Division:
     return found
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True, endings=_SUFFIXES)
+SOURCE = Source(
+    lambda location, split: load_folder(location.path, split, location.reading),
+    argument="PATH",
+    is_path=True,
+    endings=_SUFFIXES,
+)

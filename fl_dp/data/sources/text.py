@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fl_dp.data.files_read import raw_lines
-from fl_dp.data.source import Location, Reading, Source
+from fl_dp.data.source import Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import Encoder, Tokens, encoder_of
@@ -119,10 +119,6 @@ def _digest(label: str, line: str) -> bytes:
     return record_digest(label.encode("utf-8", "surrogateescape"), line.encode())
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    return load_text(location.path, location.reading, split)
-
-
 @dataclass(frozen=True)
 class Passage:
     """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: its digest."""
@@ -172,4 +168,10 @@ def window_hashes(content: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return hashes ^ (hashes >> np.uint64(32))
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True, endings=SUFFIXES, lines=raw_lines)
+SOURCE = Source(
+    lambda location, split: load_text(location.path, location.reading, split),
+    argument="PATH",
+    is_path=True,
+    endings=SUFFIXES,
+    lines=raw_lines,
+)

@@ -1,4 +1,4 @@
-"""Reads tables from CSV and Parquet files as texts, so that a record is the same in either."""
+"""Reads tables from CSV and Parquet files as texts, so that a record is the same in both."""
 
 import codecs
 import csv
@@ -58,7 +58,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
 
 
 def _decoded(path: Path, content: bytes, encoding: str) -> str:
-    """The text of a file. There is only one reading: records read in two ways would have two budgets."""
+    """The text of a file. It must have one reading only: records read in two ways would have two budgets."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
         raise DataError(f"{path}: {_UTF_16}")
     try:
@@ -81,7 +81,7 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
 
 
 def _way_on(text: str) -> str:
-    """What may be done about lines of unlike cells."""
+    """What to do if lines differ in their number of cells."""
     return _COMMENT if text.startswith("#") else _OTHERWISE
 
 
@@ -115,7 +115,7 @@ def read_parquet(path: Path) -> Table:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """A Parquet file, read as a CSV file of the frame; DataError, quoting no cell, if it is no such table."""
+    """Write a Parquet file that reads as a CSV file of the frame would; DataError, which quotes no cell."""
     flags = frame.select_dtypes("bool").columns
     try:
         frame.astype(dict.fromkeys(flags, str)).to_parquet(path, index=False)

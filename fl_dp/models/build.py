@@ -18,29 +18,29 @@ _ANY = "linear and mlp take numbers of any shape"
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
     """The model `name` in training mode, for data of that form.
 
-    seed: same seed, same weights; the global random state is unchanged.
-
-    Raises ConfigError for a name that is not in architectures/ and for a wrong argument, ModelError for a
-    model that refuses the form or fails on two blank examples.
+    The same seed gives the same weights; the global random state is unchanged. ConfigError for an unknown
+    name or a wrong argument, ModelError for a model that refuses the form or fails on two blank examples.
     """
-    model_choice, argument = choose_model(name)
+    model, argument = choose_model(name)
     arguments = (argument,) if argument else ()
-    return build_with(lambda form: model_choice.build(form, *arguments), name, form, seed)
+    return build_with(lambda form: model.build(form, *arguments), name, form, seed)
 
 
 def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: int) -> nn.Module:
-    """As `build_model`, but from a function. name: for errors."""
+    """As `build_model`, by the function `make`. name: for errors."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that also reseeds GPUs
         try:
             model = make(form)
-            shape = _output_shape(model, form)
+            with torch.no_grad():
+                shape = tuple(model.eval()(blank_inputs(form, 2)).shape)
+            model.train()
         except FlDpError:
             raise
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+            words = one_line(error, _MOST_OF_AN_ERROR).rstrip(".!")
             raise ModelError(
-                f"model = {name!r} does not fit data of shape {form.input_shape}: {_words(error)}. "
-                + remedy(form)
+                f"model = {name!r} does not fit data of shape {form.input_shape}: {words}. {remedy(form)}"
             ) from error
     if shape != (2, *form.output_shape):
         raise ModelError(
@@ -59,18 +59,6 @@ def choose_model(name: str) -> tuple[Model, str]:
 def blank_inputs(form: Form, size: int) -> torch.Tensor:
     """(size, *input_shape) zeros, of the inputs' dtype."""
     return torch.zeros(size, *form.input_shape, dtype=torch.int64 if form.vocabulary else torch.float32)
-
-
-def _words(error: Exception) -> str:
-    return one_line(error, _MOST_OF_AN_ERROR).rstrip(".!")
-
-
-def _output_shape(model: nn.Module, form: Form) -> tuple[int, ...]:
-    """Shape of the output for two blank examples; leaves the model in training mode."""
-    with torch.no_grad():
-        outputs = model.eval()(blank_inputs(form, 2))
-    model.train()
-    return tuple(outputs.shape)
 
 
 def remedy(form: Form) -> str:

@@ -1,4 +1,4 @@
-"""A group normalisation without parameters, before a small model on fixed features."""
+"""A group norm without parameters, in front of a small model on fixed features."""
 
 from torch import nn
 

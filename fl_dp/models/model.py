@@ -11,10 +11,10 @@ class Model:
     """A model that users can choose.
 
     build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
-    to outputs (n, *output_shape). For a form that it cannot take, `build` raises ValueError with the reason.
-    argument: what users write after the name, as errors call it: NAME of `torchvision:NAME`. None: nothing.
-    optional: the argument may be left out; `build` then has a default of its own.
-    common: for an argument that is a site's own path: what sites compare instead. It raises ConfigError for a
+    to outputs (n, *output_shape). ValueError, with the reason, for a form that it cannot take.
+    argument: its name in errors, NAME of `torchvision:NAME`. None: there is none.
+    optional: the argument may be left out; `build` then has its own default.
+    common: for an argument that is a site's own path: returns what sites compare instead. ConfigError for a
     path that does not exist.
     """
 

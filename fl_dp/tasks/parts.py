@@ -53,7 +53,7 @@ class Parts:
             self._targets.append(targets.cpu())
 
     def told(self, labels: Sequence[str]) -> "Told":
-        """What may be reported of the examples seen. labels: of the classes; numbers if their count differs."""
+        """What may be reported of all examples. labels: of the classes; numbers if their count differs."""
         of_subgroups = tuple(
             _Column(SUBGROUP, one.full_names, one.codes.numpy(), f"{one.name} = {OTHER}")
             for one in self.subgroups

@@ -65,7 +65,7 @@ class Task:
     metrics: Sequence[Any] = ()
 
     def __init_subclass__(cls, *, built_in: bool = False) -> None:
-        """built_in: only for fl_dp's own classes; TypeError elsewhere. ConfigError for its own training loop."""
+        """built_in: only for fl_dp's own classes, else TypeError. ConfigError for a training loop."""
         for name in _LOOPS & vars(cls).keys():
             raise ConfigError(
                 f"{cls.__name__}.{name}() would never be called: a task takes no steps of its own, which "
@@ -135,7 +135,7 @@ class Task:
     def weights(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
         """(n,) weight of each example's loss, from that example alone; None: all are equal.
 
-        Built in: `class-weights`. Gradients are clipped after weighting, so weights do not change privacy.
+        Built in: `class-weights`. Gradients are clipped after weighting, whatever the weight.
         """
         known = self.settings.weight_of_class
         return torch.tensor(known, device=targets.device)[targets] if known else None

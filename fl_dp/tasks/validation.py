@@ -1,7 +1,7 @@
-"""Reports everything that training will refuse of a task, before a site joins.
+"""Reports everything about a task that training will refuse, before a site joins.
 
-A finding is listed only if the ones before it allow its check. The model's checks run on random numbers. Data
-are read, but only their form and the classes that occur are reported.
+A check runs only if the findings before it allow it. The model is checked on random numbers. Data are read,
+but only their form and the classes that occur are reported.
 """
 
 import copy
@@ -31,7 +31,7 @@ _EXAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem that ends training before it starts. where: a part of the task; what: and what to do."""
+    """A problem that prevents training. where: a part of the task; what: the problem, and what to do."""
 
     where: str
     what: str
@@ -42,9 +42,8 @@ class Finding:
 
 @dataclass
 class Validation:
-    """findings: empty if the task can be trained. notes: what holds, and what is worth knowing.
-
-    model: as it was checked; None if there is none.
+    """findings: empty if the task can be trained. notes: other facts worth knowing. model: the one that was
+    checked; None if there is none.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -63,14 +62,14 @@ class Validation:
 
     @contextmanager
     def finding(self, where: str) -> Iterator[None]:
-        """Within the block, an error that would end training becomes a finding."""
+        """Within the block, an error that would prevent training becomes a finding."""
         try:
             yield
         except FlDpError as error:
             self._found(where, str(error))
 
     def _found(self, where: str, what: str) -> None:
-        """One finding per cause, with all places where it occurred."""
+        """One finding per problem, with all places where it occurred."""
         for i, one in enumerate(self.findings):
             if one.what == what:
                 self.findings[i] = Finding(f"{one.where}, {where}", what)
@@ -105,7 +104,7 @@ def validate_task(task: Task, *, metrics: tuple[str, ...] = (), test: bool = Tru
 
 
 def check_model(result: Validation, task: Task, model: nn.Module) -> None:
-    """Report batch norms by name, then all other findings as if they were replaced."""
+    """Report batch norms by name, then check the model with batch norms replaced."""
     norms = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
     result.findings += [
         Finding(
@@ -165,7 +164,7 @@ def _check_test_data(result: Validation, task: Task, form: Form | None) -> Tenso
 
 
 def _missing(data: TensorData) -> list[str]:
-    """Classes without a record: training works without them, but the model learns nothing about them."""
+    """A note about classes without a record: training works, but the model learns nothing about them."""
     if data.form.targets != "class":
         return []
     there = set(data.y.tolist())
@@ -216,7 +215,7 @@ def check_losses(task: Task, model: nn.Module) -> None:
 
 @contextmanager
 def _said(what: str, inputs: Tensor) -> Iterator[None]:
-    """Within the block, errors of the task's code or PyTorch over random inputs get the inputs' shape."""
+    """Within the block, errors of the task's code or of PyTorch also name the shape of the random inputs."""
     try:
         yield
     except FlDpError:
@@ -236,5 +235,5 @@ def _blank(task: Task) -> tuple[Tensor, Tensor]:
 
 
 def _objective(task: Task) -> Objective:
-    """The objective without its settings' checks, which are separate findings."""
+    """The objective without the checks of its settings, which are separate findings."""
     return task.unchecked_objective.of_one_record()

@@ -162,7 +162,7 @@ def _number(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
     return Number(**_range(part), **common)
 
 
-def _range(part: Mapping[str, Any]) -> dict[str, float]:
+def _range(part: Mapping[str, Any]) -> dict[str, Any]:
     match part.get("range"):
         case [int() | float() as low, int() | float() as high] if -math.inf < low < high < math.inf:
             return {"low": float(low), "high": float(high)}

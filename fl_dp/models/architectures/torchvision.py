@@ -23,8 +23,8 @@ _OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEAD
 def torchvision_model(form: Form, architecture: str) -> nn.Module:
     """torchvision's `architecture` for images (C, H, W) with any number of channels.
 
-    Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
-    raises ModelError; an unsupported shape raises ValueError or what the constructor raises.
+    Vision transformers and MaxViT are built for the data's size, not for 224x224. ModelError for an unknown
+    architecture; ValueError, or the constructor's own error, for an unsupported shape.
     """
     require_package("torchvision", f"model = 'torchvision:{architecture}'")
     from torchvision import models  # late: it is optional, and takes 1.3 s

@@ -80,7 +80,7 @@ class ClientConfig(TaskSettings):
         page="ledger.md#one-ledger-for-each-machine",
     )
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
-        0, _CLIENT, "part of a common data set that this client holds, from 0"
+        0, _CLIENT, "number, from 0, of this client's part of a common data set"
     )
     num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
     public_size: Records | Auto = setting(
@@ -145,15 +145,15 @@ class ClientConfig(TaskSettings):
     allow_secure_sum: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         0,
         _SECURE,
-        "servers may add this client's steps, each with a share of the noise, into secure sums of at least "
-        "so many clients, such as 3, whose parts nobody sees; 0: into none",
+        "fewest clients, such as 3, of a secure sum that may hold this client's steps; nobody sees a step "
+        "alone, and each has a share of the noise; 0: no secure sums",
         page="secure-aggregation.md",
     )
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
         0.0,
         _SECURE,
-        "the most epsilon that all steps may spend if the assumption behind secure sums "
-        "fails, and by themselves all evaluations on test records; 0: no limit",
+        "the most epsilon that all steps may spend if the assumption behind secure sums fails, and the most "
+        "that all evaluations on test records may spend then; 0: no limit",
         page="secure-aggregation.md",
     )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(

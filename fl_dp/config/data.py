@@ -76,7 +76,7 @@ class DataSettings(FlatConfig):
     features: str = setting(
         "",
         _DATA,
-        "fixed function of each record; the model gets its result instead; empty: none",
+        "fixed function of each record, whose result the model gets instead; empty: none",
         choices=FEATURES,
         checked=False,
         page="models.md#fixed-features",
@@ -108,7 +108,7 @@ class DataSettings(FlatConfig):
     records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
         0,
         _UNIT,
-        "how many of a person's records count, the first ones; 0 if the unit is the record",
+        "number of a person's first records that count; 0 if the unit is the record",
         page="persons.md",
     )
     partition: str = setting(

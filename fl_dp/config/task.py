@@ -97,7 +97,7 @@ class TaskSettings(DataSettings):
     class_weights: str = setting(
         "",
         _TASK,
-        'public weight of each class, such as "1,5", which its losses are multiplied by',
+        'public weight of each class, such as "1,5", that multiplies its losses',
         page="training.md#weights",
     )
     personal: str = setting(
@@ -110,8 +110,8 @@ class TaskSettings(DataSettings):
     augmentation: str = setting(
         "",
         _TASK,
-        "random changes of images in every step: crop:PIXELS, flip, or both with a comma; views:N also takes "
-        "N views of each record, whose losses' mean is its loss; empty: none",
+        "random changes of images in every step: crop:PIXELS, flip, or both with a comma; with views:N a "
+        "record's loss is the mean over N changed copies; empty: none",
         choices=AUGMENTATIONS,
         checked=False,
         own="a change that all sites have",

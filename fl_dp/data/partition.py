@@ -78,7 +78,7 @@ def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
     known = [column for _, column in named if column]
     if not train.groups and not train.sites:
         raise DataError(
-            f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
+            f"partition = {settings.scheme!r}: the data have no groups. A table's schema declares them by a "
             'column of kind "group" or "site", an .npz file by the array groups_train, a task by '
             "TensorData.groups or TensorData.sites."
         )

@@ -39,9 +39,8 @@ class PersonData:
     def __post_init__(self) -> None:
         if not self.records.groups:
             raise DataError(
-                "unit = person: the data do not say whose records they are; a table's schema declares it "
-                'by a column of kind "group", an npz file by groups_train, a task by the groups of its '
-                "TensorData."
+                "unit = person: the data do not say whose records they are. A table's schema declares it by "
+                'a column of kind "group", an npz file by groups_train, a task by TensorData.groups.'
             )
         if not all(self.records.groups):
             raise DataError("unit = person: some records have no person; give each an id, or leave them out.")

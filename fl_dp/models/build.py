@@ -64,12 +64,12 @@ def blank_inputs(form: Form, size: int) -> torch.Tensor:
 def remedy(form: Form) -> str:
     """A sentence that names models, or settings, for inputs of this form."""
     if form.vocabulary or form.targets == "tokens":
-        return "For tokens there are transformer and hf:PATH; `tokens` sets their number."
+        return "For tokens choose transformer or hf:PATH; `tokens` sets their number."
     match len(form.input_shape):
         case 1:
-            return "For rows of numbers, such as a table's, there are linear and mlp."
+            return "For rows of numbers, such as a table's, choose linear or mlp."
         case 2:
-            return f"For windows (time steps, channels) there is cnn1d; {_ANY}."
+            return f"For windows (time steps, channels) choose cnn1d; {_ANY}."
         case 3:
             return (
                 "Choose a model for images of this size, or scale the images (image-size, for folder: and "

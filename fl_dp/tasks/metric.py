@@ -87,11 +87,11 @@ class Metrics:
         NAME[COLUMN = LABEL].
         """
         found: dict[str, float | None] = {}
-        parts = self._parts.told(labels)
+        parts, hides_a_class = self._parts.told(labels)
         for name, (metric, state) in self._made.items():
             if metric.part:
-                found |= parts.values(name)
-            elif parts.hides_a_class and metric.each is None:
+                found |= parts.get(name, {})
+            elif hides_a_class and metric.each is None:
                 found[name] = None  # a mean over classes, with other weights, reveals the hidden classes
             else:
                 found |= _named(name, state.compute(), labels)
@@ -131,9 +131,9 @@ def check_metrics(task: Task, wanted: Sequence[Any], data: TensorData | None) ->
     for name, (metric, _) in metrics_of(task, wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(
-                f"metric {name!r}: the test data declare no subgroups; a table's schema does so by subgroups "
-                "= [...] or bands = [...] of a column, an npz file by arrays subgroup_NAME, a folder of "
-                "images by subgroups.toml."
+                f"metric {name!r}: the test data declare no subgroups. A table declares them in its schema "
+                "(subgroups = [...] or bands = [...] of a column), an npz file by arrays subgroup_NAME, a "
+                "folder of images in subgroups.toml."
             )
 
 

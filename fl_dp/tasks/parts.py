@@ -52,8 +52,12 @@ class Parts:
         if self.scores and self.classes:
             self._targets.append(targets.cpu())
 
-    def told(self, labels: Sequence[str]) -> "Told":
-        """What may be reported of all examples. labels: of the classes; numbers if their count differs."""
+    def told(self, labels: Sequence[str]) -> tuple[dict[str, dict[str, float | None]], bool]:
+        """For each metric its values by part, as METRIC[NAME]; and whether a class with examples is hidden.
+
+        A value is None if it may not be reported, or is not finite. A metric of classes within subgroups also
+        has METRIC[all]. labels: of the classes; numbers if their count differs.
+        """
         of_subgroups = tuple(
             _Column(SUBGROUP, one.full_names, one.codes.numpy(), f"{one.name} = {OTHER}")
             for one in self.subgroups
@@ -61,13 +65,26 @@ class Parts:
         of_classes = self._of_classes(labels)
         columns = self._told((*of_classes, *of_subgroups) if self.by_class else of_subgroups)
         if not self.scores or not columns:
-            return Told({}, (), False, np.zeros(0))
-        seen = {name: (score, torch.cat(self._seen[name]).numpy()) for name, score in self.scores.items()}
+            return {}, False
         hides = any(column.hides and column.part == CLASS for column in columns)
         if of_subgroups and any(score.within for score in self.scores.values()):
             columns = self._told_by_class(columns, of_classes[0], of_subgroups)
         classes = of_classes[0].codes if of_classes else np.zeros(0, dtype=np.int64)
-        return Told(seen, columns, hides, classes)
+        return {name: dict(self._values(name, columns, classes)) for name in self.scores}, hides
+
+    def _values(
+        self, metric: str, columns: Sequence["_Column"], classes: np.ndarray
+    ) -> Iterator[tuple[str, float | None]]:
+        score, seen = self.scores[metric], torch.cat(self._seen[metric]).numpy()
+        parts = [column for column in columns if column.part == score.part]
+        if score.within is None or not parts:
+            found = [item for column in parts for item in column.means(seen)]
+        else:
+            of_all = any(column.by_class is not None for column in parts)
+            found = [(ALL, score.within(seen, classes) if of_all else math.nan)]
+            found += [item for column in parts for item in column.within(score.within, seen, classes)]
+        for name, value in found:
+            yield f"{metric}[{name}]", value if math.isfinite(value) else None
 
     def _told(self, columns: Sequence["_Column"]) -> tuple["_Column", ...]:
         """The columns, each with the cells that may be reported."""
@@ -136,36 +153,3 @@ class _Column:
 
     def _listed(self, counts: np.ndarray) -> Iterator[tuple[int, str]]:
         yield from ((i, name) for i, name in enumerate(self.names) if counts[i] or name != self.other)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What may be reported. hides_a_class: nothing is reported about some class that has examples."""
-
-    _scores: Mapping[str, tuple[Score, np.ndarray]]
-    _columns: tuple[_Column, ...]
-    hides_a_class: bool
-    _classes: np.ndarray  # (n,), or empty if no score needs them
-
-    def values(self, metric: str) -> dict[str, float | None]:
-        """For each class or subgroup, as METRIC[NAME]; None if it may not be reported, or is not finite.
-
-        Empty without any. For a metric of classes within subgroups also METRIC[all].
-        """
-        if metric not in self._scores:
-            return {}
-        score, seen = self._scores[metric]
-        columns = [column for column in self._columns if column.part == score.part]
-        found = {f"{metric}[{name}]": value for name, value in self._values(columns, score, seen)}
-        return {name: value if math.isfinite(value) else None for name, value in found.items()}
-
-    def _values(
-        self, columns: Sequence[_Column], score: Score, seen: np.ndarray
-    ) -> Iterator[tuple[str, float]]:
-        if score.within is None or not columns:
-            yield from (item for column in columns for item in column.means(seen))
-            return
-        of_all = any(column.by_class is not None for column in columns)
-        yield ALL, score.within(seen, self._classes) if of_all else math.nan
-        for column in columns:
-            yield from column.within(score.within, seen, self._classes)

@@ -37,7 +37,7 @@ class Task:
             those of the loss.
 
     Raises:
-        ConfigError: A subclass with a training loop of its own, which nothing would noise or pay for.
+        ConfigError: A subclass with its own training loop, which would be neither noised nor paid for.
 
     Example:
         >>> import fl_dp, torch
@@ -68,9 +68,9 @@ class Task:
         """built_in: only for fl_dp's own classes, else TypeError. ConfigError for a training loop."""
         for name in _LOOPS & vars(cls).keys():
             raise ConfigError(
-                f"{cls.__name__}.{name}() would never be called: a task takes no steps of its own, which "
-                "nothing would noise or pay for. Write losses(model, batch), and metrics for what evaluation "
-                "measures; for a helper, take another name (docs/migrating.md, Flower)."
+                f"{cls.__name__}.{name}() would never be called: fl_dp takes the steps, as those of your own "
+                "loop would be neither noised nor paid for. Write losses(model, batch), and metrics for "
+                "evaluation; rename a helper (docs/migrating.md, Flower)."
             )
         if built_in and not cls.__module__.startswith("fl_dp."):
             raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")

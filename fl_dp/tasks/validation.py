@@ -206,11 +206,11 @@ def check_losses(task: Task, model: nn.Module) -> None:
     if not isinstance(losses, Tensor) or losses.shape != (_EXAMPLES,):
         there = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise ModelError(
-            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, and no "
-            'mean over the batch (reduction="none").'
+            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, not a "
+            'mean over the batch (write reduction="none").'
         )
     if not losses.requires_grad:
-        raise ModelError("they do not depend on a trainable parameter; do not use detach or no_grad.")
+        raise ModelError("the losses do not depend on a trainable parameter; do not use detach or no_grad.")
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
             raise DataError(
                 f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for "
                 "subgroups subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; "
-                "leave out what is for none of them."
+                "leave out all other arrays."
             )
         with located(path):
             return sorted(needed | (welcome & set(there)) | _subgroup_arrays(there, split))

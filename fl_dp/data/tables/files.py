@@ -17,8 +17,8 @@ from fl_dp.data.tables.encode import Table
 from fl_dp.errors import DataError
 
 _OTHERWISE = (
-    'Another separator? separator = ";" in the schema says so, --separator ";" to fl-dp schema. '
-    "Or is the schema that of another table?"
+    'Another separator? Set separator = ";" in the schema, or --separator ";" for fl-dp schema. '
+    "Or is it the schema of another table?"
 )
 _COMMENT = 'If the first line, which begins with "#", is a comment, delete it and all such lines.'
 _UTF_16 = (
@@ -71,7 +71,7 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
     if encoding != "utf-8" and not content.isascii() and _is_utf8(content):
         raise DataError(f'{path}: is UTF-8, not {encoding}; set encoding = "utf-8".')
     if encoding == "latin-1" and _NOT_LATIN_1.search(text):
-        raise DataError(f'{path}: holds what is none of latin-1\'s letters; set encoding = "cp1252".')
+        raise DataError(f'{path}: holds bytes that are no letters in latin-1; set encoding = "cp1252".')
     if note := _EXCELS_NOTE.match(text):
         raise DataError(
             f'{path}: the first line is a note to Excel. Delete it, and say separator = "{note[1]}" in the '

@@ -113,7 +113,7 @@ def _check_whole(schema: Schema) -> None:
         if len(found) > 1:
             raise DataError(f"expected one column of kind {kind!r} at most.")
     if schema.split == FILE and schema.one(SplitColumn):
-        raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
+        raise DataError(f'split = {FILE!r} and a column of kind "split" exclude each other; keep one.')
 
 
 def _columns(parts: Mapping[str, Any], missing: tuple[Value, ...], decimal: str) -> tuple[Column, ...]:

@@ -47,7 +47,7 @@ def timm_model(form: Form, name: str) -> nn.Module:
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES) or NAMES
         raise ModelError(
-            f"model = 'timm:{name}': not among the models of timm that were tried here; try "
+            f"model = 'timm:{name}': not one of timm's models that fl_dp has tested; try "
             f"{' or '.join(close)}, or build it in your own code (FILE.py:NAME)."
         )
     channels, height, width = expect_image(form, least=32)

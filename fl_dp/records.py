@@ -60,12 +60,10 @@ class Entry:
         return self.shares > 1
 
     def taking(self, steps: int) -> Self:
-        """The same mechanism with another number of steps."""
         return replace(self, steps=steps)
 
     @property
     def once(self) -> Self:
-        """One step of the mechanism."""
         return self.taking(1)
 
     def alone(self) -> Self:
@@ -140,7 +138,6 @@ def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
 
 
 def total_steps(entries: Iterable[Entry]) -> int:
-    """Number of steps over all entries."""
     return sum(entry.steps for entry in entries)
 
 

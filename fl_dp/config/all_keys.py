@@ -57,7 +57,6 @@ def _key(one: "dataclasses.Field[Any]", accepted: Accepted, about: About) -> Key
 
 
 def toml_value(value: Any) -> str:
-    """A default as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

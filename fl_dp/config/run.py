@@ -19,7 +19,7 @@ from fl_dp.config.run_settings import (
     RunSettings,
 )
 from fl_dp.config.schedule import check_schedule
-from fl_dp.config.secure import SECURE, members_of, require_secure
+from fl_dp.config.secure import SECURE, Fitting, members_of, require_fitting, require_secure
 from fl_dp.config.setting import abouts_of
 from fl_dp.config.values import key_of
 from fl_dp.records import MOST_PULL
@@ -164,13 +164,12 @@ class RunConfig(RunSettings):
 
 def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:
     """Raise ConfigError for a setting with which the sites' metrics would be wrong or not paid for."""
-    fitting: dict[str, tuple[Scalar, str]] = {
-        "privacy": ("on", "on, as metrics are noised and paid for"),
-        "personal": ("", "no value, as sites then have no common model to evaluate"),
-        "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
+    fitting: Fitting = {
+        "privacy": (("on",), "on, as metrics are noised and paid for"),
+        "personal": (("",), "no value, as sites then have no common model to evaluate"),
+        "strategy": (("",), "no value, as fl_dp itself asks for the metrics"),
     }
-    for key, (value, instead) in fitting.items():
-        require(flat[key] == value, key, flat[key], f"{instead} (with site-metrics)")
+    require_fitting(flat, fitting, "with site-metrics")
 
 
 _ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}

@@ -81,7 +81,6 @@ def _instead(file: IO[bytes]) -> str:
 
 
 def machine_memory() -> int:
-    """This machine's memory in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

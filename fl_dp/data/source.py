@@ -97,32 +97,27 @@ class Source:
 
 
 def data_of(settings: DataSettings, split: Split) -> TensorData:
-    """One split of the data that the settings name; see `load_data`."""
-    return load_data(settings.data, Path(settings.data_root), split, Reading.of(settings))
+    """One split of the data that the settings name; do not write into its tensors: equal files are read once.
 
-
-def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
-    """One split of the data set `name`; do not write into its tensors, as equal files are read only once.
-
-    Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the
-    source does not read; also what the source raises.
+    ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the source does
+    not read; also raises what the source raises.
     """
-    source, location = _located(absolute_name(name), root.expanduser().absolute(), reading)
+    source, location = _located(settings)
     if not source.is_path or (location.path.is_dir() and not source.endings):
         return source.load(location, split)  # it does not say which files would show a change
     return _load(source, location, split, state_of(_may_be_read(source, location)))
 
 
 def seen(settings: DataSettings) -> tuple[int, ...]:
-    """Size and time of the named file or folder: a quick check; `load_data` compares contents."""
-    source, location = _located_by(settings)
+    """Size and time of the named file or folder: a quick check; `data_of` compares contents."""
+    source, location = _located(settings)
     found = location.path.stat() if source.is_path and location.path.exists() else None
     return (found.st_size, found.st_mtime_ns) if found else ()
 
 
 def schema_of(settings: DataSettings) -> "Schema | None":
-    """The schema of the data that the settings name, if any; raises as `load_data`, but needs no data."""
-    source, location = _located_by(settings)
+    """The schema of the data that the settings name, if any; raises as `data_of`, but needs no data."""
+    source, location = _located(settings)
     return source.schema(location) if source.schema else None
 
 
@@ -132,19 +127,19 @@ def absolute_schema(path: str) -> str:
 
 
 def schema_text(settings: DataSettings) -> str:
-    """The text of that schema's file; empty without one. Raises as `load_data`, but needs no data."""
-    source, location = _located_by(settings)
+    """The text of that schema's file; empty without one. Raises as `data_of`, but needs no data."""
+    source, location = _located(settings)
     return source.schema_file(location).read_text(encoding="utf-8") if source.schema_file else ""
 
 
 def load_inputs(settings: DataSettings) -> Tensor | None:
-    """The data's inputs, labelled or not; None if only labelled data can be read. Raises as `load_data`."""
-    source, location = _located_by(settings)
+    """The data's inputs, labelled or not; None if only labelled data can be read. Raises as `data_of`."""
+    source, location = _located(settings)
     return source.inputs(location) if source.inputs else None
 
 
 def absolute_name(name: str) -> str:
-    """`name`, with its argument made absolute if it is a path; ConfigError as in `load_data`."""
+    """`name`, with its argument made absolute if it is a path; ConfigError as in `data_of`."""
     source, argument = choose_source(name)
     if not (source.is_path and argument):
         return name
@@ -193,16 +188,14 @@ def _may_be_read(source: Source, location: Location) -> Iterator[Path]:
         yield from (source.schema_file(location), path.parent / f"{TEST}{path.suffix}")
 
 
-def _located_by(settings: DataSettings) -> tuple[Source, Location]:
-    root = Path(settings.data_root).expanduser().absolute()
-    return _located(absolute_name(settings.data), root, Reading.of(settings))
-
-
-def _located(name: str, root: Path, reading: Reading) -> tuple[Source, Location]:
-    source, argument = choose_source(name)
+def _located(settings: DataSettings) -> tuple[Source, Location]:
+    source, argument = choose_source(absolute_name(settings.data))
+    reading = Reading.of(settings)
     if reading.schema and source.schema is None:
-        raise ConfigError(f"schema = {reading.schema!r}: data = {name!r} has no schema; leave it empty.")
-    return source, Location(root, argument, reading)
+        raise ConfigError(
+            f"schema = {reading.schema!r}: data = {settings.data!r} has no schema; leave it empty."
+        )
+    return source, Location(Path(settings.data_root).expanduser().absolute(), argument, reading)
 
 
 def choose_source(name: str) -> tuple[Source, str]:

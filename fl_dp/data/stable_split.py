@@ -1,9 +1,13 @@
-"""The default train/test split, decided by each record alone.
+"""Train/test splits that are decided by each record, or person, alone.
 
 So no record changes sides if others are added or removed, or if the data are encoded in another way.
 """
 
 import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fl_dp.data.tensor_data import Split
 
@@ -15,6 +19,12 @@ def split_of(digest: bytes) -> Split:
     if len(digest) != hashlib.sha256().digest_size:
         raise ValueError("split_of: expected a SHA-256 digest")
     return "test" if int.from_bytes(digest[:8], "big") % _FOLD == 0 else "train"
+
+
+def keyed_share(units: Iterable[bytes], key: bytes, share: float) -> NDArray[np.bool_]:
+    """(n,) which units belong to that share of them: those whose keyed hash is small."""
+    hashes = (hashlib.blake2b(unit, key=key, digest_size=8).digest() for unit in units)
+    return np.array([int.from_bytes(one, "big") < int(share * 2.0**64) for one in hashes], dtype=bool)
 
 
 def record_digest(label: bytes, content: bytes) -> bytes:

@@ -51,7 +51,7 @@ class Encoder:
             tokens = np.array([self._word(one.group()) for one in found], dtype=np.int64)
             return tokens, np.array([one.end() for one in found], dtype=np.int64)
         if self.tokenizer is None:
-            tokens = _byte_tokens(text)
+            tokens = np.frombuffer(text.encode(), np.uint8).astype(np.int64) + 1
             return tokens, np.arange(1, len(tokens) + 1)
         self.tokenizer.no_truncation()
         encoded = self.tokenizer.encode(text, add_special_tokens=False)
@@ -77,20 +77,14 @@ class Encoder:
         return rows
 
     def _each(self, texts: Sequence[str], length: int) -> Iterator[Tokens]:
-        if self.words:
-            return (self.running(text)[0] for text in texts)
         if self.tokenizer is None:
-            return map(_byte_tokens, texts)
+            return (self.running(text)[0] for text in texts)
         self.tokenizer.enable_truncation(length)
         return (np.array(one.ids, dtype=np.int64) for one in self.tokenizer.encode_batch(list(texts)))
 
     def _word(self, word: str) -> int:
         digest = blake2b(word.lower().encode(), digest_size=8).digest()
         return 1 + int.from_bytes(digest, "big") % (self.size - 1)
-
-
-def _byte_tokens(text: str) -> Tokens:
-    return np.frombuffer(text.encode(), np.uint8).astype(np.int64) + 1
 
 
 def encoder_of(name: str) -> Encoder:

@@ -6,7 +6,6 @@ same, and the other half is neighbouring. A split by count, by stratum or by cha
 property. The ledger holds the key, enters both halves as parts of one split, and refuses another split.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import PERSON, DataSettings
 from fl_dp.data.partition_scheme import Indices
 from fl_dp.data.persons import Examples, by_unit
+from fl_dp.data.stable_split import keyed_share
 from fl_dp.data.tensor_data import TensorData
 
 Sides = NDArray[np.bool_]
-_OF_A_HASH = 2.0**64
 LoadHeldOut = Callable[[ClientConfig, bytes], "HeldOut"]
 
 
@@ -62,9 +61,7 @@ def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
         units: Sequence[bytes] = [name.encode() for name in records.groups]
     else:
         units = records.digests()
-    below = int(settings.test_share * _OF_A_HASH)
-    hashes = (hashlib.blake2b(unit, key=key, digest_size=8).digest() for unit in units)
-    return np.array([int.from_bytes(one, "big") < below for one in hashes], dtype=bool)
+    return keyed_share(units, key, settings.test_share)
 
 
 def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes) -> tuple[Indices, Indices]:

@@ -64,8 +64,6 @@ class OverAll:
 
 @dataclass
 class Metrics:
-    """Some metrics over the batches of one data set."""
-
     _made: Mapping[str, tuple[Metric, Any]]
     _own: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     _parts: Parts

@@ -46,7 +46,6 @@ class Parts:
     _targets: list[Tensor] = field(default_factory=list)
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
-        """Add a batch."""
         for name, score in self.scores.items():
             self._seen.setdefault(name, []).append(score.each(outputs, targets).double().cpu())
         if self.scores and self.classes:

@@ -139,6 +139,5 @@ def _values(known: Cells) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from fl_dp.data.stable_split import keyed_share
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Group, Label, Mask, Site, SplitColumn, Target
@@ -207,13 +207,6 @@ def _with_length(text: str) -> bytes:
     return len(content).to_bytes(8, "big") + content
 
 
-def for_testing(records: tuple[bytes, ...]) -> NDArray[np.bool_]:
+def for_testing(records: tuple[bytes, ...]) -> Mask:
     """(n,) which records are for testing: a fifth, each decided by itself."""
-    bound = int(_TEST_SHARE * 2**64)
-    return np.array(
-        [
-            int.from_bytes(hashlib.blake2b(one, key=_KEY, digest_size=8).digest(), "big") < bound
-            for one in records
-        ],
-        dtype=bool,
-    )
+    return keyed_share(records, _KEY, _TEST_SHARE)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
 from fl_dp.config.data import require_not_proven
-from fl_dp.config.flat import OWN_ACCOUNTANT, Auto, require, require_delta
+from fl_dp.config.flat import OWN_ACCOUNTANT, Auto, require
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Range, Records, about, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -206,7 +206,6 @@ class ClientConfig(TaskSettings):
             self.allow_secure_sum,
             "0, or at least 2, as a sum of one client is no sum",
         )
-        require_delta(self.delta)
         require(
             self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
             "epsilon-alone",

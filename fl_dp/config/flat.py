@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import re
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -89,8 +88,3 @@ def number_in(key: str, value: str, word: str, least: float, most: float, wanted
         number = math.nan
     require(least <= number <= most, key, value, wanted)
     return number
-
-
-def require_delta(delta: float | Auto) -> None:
-    if delta != AUTO:
-        require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")

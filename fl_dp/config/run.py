@@ -7,7 +7,7 @@ from typing import Any, Self
 from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar, number_in, require, require_delta
+from fl_dp.config.flat import Scalar, number_in, require
 from fl_dp.config.inline import inline_table, without_momentum
 from fl_dp.config.run_settings import (
     AVERAGE,
@@ -138,7 +138,6 @@ class RunConfig(RunSettings):
             )
         for name in self.track_names:
             TRACKERS.check(name)
-        require_delta(self.delta)
         check_schedule("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
         LOCAL_ALGORITHMS.check_built_in(self.algorithm, "an algorithm that all sites have")

@@ -14,7 +14,7 @@ from fl_dp.data.partition_scheme import (
     is_whole,
 )
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import DataError
 
 
 @lru_cache(maxsize=1)
@@ -52,8 +52,6 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
     _check_kind(labels, partition, settings)
     if number > len(labels):
         raise DataError(f"{len(labels)} {_items(settings)} cannot be split among {number} clients.")
-    if settings.seed < 0:
-        raise ConfigError(f"Expected seed={settings.seed} >= 0.")
     order = np.random.default_rng(settings.seed).permutation(len(labels))
     try:
         parts = [np.sort(order[rows]) for rows in partition.split(labels[order], settings)]

@@ -116,8 +116,8 @@ CHOICES = {
     "iid": Partition(
         _by_flwr(lambda flwr, one: flwr.IidPartitioner(one.number)), one_is_all=True, labels="any"
     ),
-    # sizes in the ratio 1 : 2 : 3 ..., 1 : 4 : 9 ..., and e : e^2 : e^3 ..., drawn uniformly; in the last,
-    # most of few clients get next to nothing
+    # sizes in the ratio 1 : 2 : 3 ..., 1 : 4 : 9 ..., and e : e^2 : e^3 ..., drawn uniformly; with the last,
+    # most clients get almost nothing
     "linear": Partition(_by_flwr(lambda flwr, one: flwr.LinearPartitioner(one.number)), labels="any"),
     "square": Partition(_by_flwr(lambda flwr, one: flwr.SquarePartitioner(one.number)), labels="any"),
     "exponential": Partition(
@@ -184,9 +184,8 @@ CHOICES = {
         check=lambda settings: (_alpha(settings), _sizes_of(settings)),
         argument="ALPHA:SIZE,SIZE",
     ),
-    # By a column, so that all records of a person, or of a hospital, are at one client. With as many clients
-    # as groups, as flwr_datasets' NaturalIdPartitioner: client k has group k, sorted by name. With fewer
-    # clients, as its GroupedNaturalIdPartitioner: each has several groups, drawn by the seed. Those two
-    # determine the number of clients themselves, the second in steps; here it is given.
-    "by": Partition(_by, by="groups", argument="COLUMN"),
+    # By a column, so that all records of a person or hospital are at one client. With as many clients as
+    # groups, client k has group k, sorted by name, as in flwr_datasets' NaturalIdPartitioner. With fewer,
+    each # has several groups, drawn by the seed, as in its GroupedNaturalIdPartitioner. Unlike there, the
+    number # of clients is given. "by": Partition(_by, by="groups", argument="COLUMN"),
 }

@@ -1,6 +1,7 @@
 """Builds a model by name from the data's form and a seed, and tries it on two blank examples."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -9,10 +10,27 @@ from fl_dp.choices import MODELS
 from fl_dp.clean_text import one_line
 from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
-from fl_dp.models.model import Model
 
 _MOST_OF_AN_ERROR = 1000  # characters of a message of PyTorch or a model
 _ANY = "linear and mlp take numbers of any shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that users can choose: the constant `MODEL` of a file in architectures/.
+
+    build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
+    to outputs (n, *output_shape). ValueError, with the reason, for a form that it cannot take.
+    argument: its name in errors, NAME of `torchvision:NAME`. None: there is none.
+    optional: the argument may be left out; `build` then has its own default.
+    common: for an argument that is a site's own path: returns what sites compare instead. ConfigError for a
+    path that does not exist.
+    """
+
+    build: Callable[..., nn.Module]
+    argument: str | None = None
+    optional: bool = False
+    common: Callable[[str], str] | None = None
 
 
 def build_model(name: str, form: Form, seed: int) -> nn.Module:

@@ -147,7 +147,6 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
             ({"scheme": f"sizes:{wrong}"}, ConfigError, "partition = 'sizes|write sizes:SIZE,SIZE")
             for wrong in ("", "a", "0,1,1,1", "1,-2,1,1", "1;2", "1,")
         ),
-        ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
         ({"scheme": "iid:3", "number": 1}, ConfigError, "partition = 'iid:3': iid takes no argument"),
         ({"scheme": "shards"}, ConfigError, "shards takes an argument; write shards:N"),
         ({"scheme": "shards:0"}, ConfigError, "partition = 'shards:0': expected a number of shards >= 1"),

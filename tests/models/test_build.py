@@ -8,8 +8,7 @@ from fl_dp.choices import MODELS
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.form import Form
 from fl_dp.models import build
-from fl_dp.models.build import build_model, remedy
-from fl_dp.models.model import Model
+from fl_dp.models.build import Model, build_model, remedy
 
 UNKNOWN = ("resnet18", "", "tanh_cnn", "model")
 

@@ -31,8 +31,8 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
 
     All images have one size and one colour mode, L or RGB, or are converted to those of the settings. Hidden
     files, and files without an image suffix, are left out. An empty class folder declares a class without
-    examples. A ledger identifies images by their files' bytes and their class, whatever size they are
-    converted to. Anything else raises DataError naming the file or folder. Subgroups: see `_subgroups`.
+    examples. A ledger identifies an image by its file's bytes and its class, whatever size it is converted
+    to. DataError for anything else, which names the file or folder. Subgroups: see `_subgroups`.
     """
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one folder of images per class.")
@@ -88,8 +88,8 @@ def _split_by_name(name: str) -> Split:
 def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
     """Subgroups of the images, given by their paths in the folder; none if it declares none.
 
-    They are declared in subgroups.toml, with a row of subgroups.csv per test image; columns are declared like
-    those of a table, see `fl_dp/data/tables/parse.py`.
+    subgroups.toml declares them, and subgroups.csv has a row for each test image. Columns are declared as in
+    a table's schema, see `fl_dp/data/tables/parse.py`.
 
         # DIR/subgroups.toml                     # DIR/subgroups.csv
         [columns.sex]                            file,sex,age

@@ -148,8 +148,8 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
     | lists of integers      | tokens below the size of `tokenizer`, truncated or padded to T         |
 
     The label column is a ClassLabel, floats, or lists of floats. `columns` = INPUT,LABEL names the two
-    columns; otherwise they are the first with usual names. Anything else raises DataError naming path and
-    column, and no value.
+    columns; otherwise they are the first with usual names. DataError for anything else, which names path and
+    column, and quotes no value.
     """
     saved, by_record = _open(path, split)
     inputs, labels = columns_of(path, saved, reading.columns)

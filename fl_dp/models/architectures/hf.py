@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_tokens
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 _CONFIG, _WEIGHTS = "config.json", ("model.safetensors", "model.safetensors.index.json")

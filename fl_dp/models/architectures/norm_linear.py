@@ -9,8 +9,8 @@ import math
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_image
-from fl_dp.models.model import Model
 
 _GROUPS = 27  # what Tramèr and Boneh 2021 chose for the 81 channels of FashionMNIST
 _LEAST_CHANNELS = 3  # of a group; one channel alone would lose which features are strong

@@ -9,9 +9,9 @@ from torch import nn
 
 from fl_dp.errors import ModelError
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_numbers
 from fl_dp.models.group_norm import replace_batch_norms
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 _CHANNELS = 3  # of the images that torchvision's models are made for

@@ -185,7 +185,8 @@ CHOICES = {
         argument="ALPHA:SIZE,SIZE",
     ),
     # By a column, so that all records of a person or hospital are at one client. With as many clients as
-    # groups, client k has group k, sorted by name, as in flwr_datasets' NaturalIdPartitioner. With fewer,
-    each # has several groups, drawn by the seed, as in its GroupedNaturalIdPartitioner. Unlike there, the
-    number # of clients is given. "by": Partition(_by, by="groups", argument="COLUMN"),
+    # groups, client k has group k, sorted by name, as in flwr_datasets' NaturalIdPartitioner. With
+    # fewer, each has several groups, drawn by the seed, as in its GroupedNaturalIdPartitioner. Unlike there,
+    # the number of clients is given.
+    "by": Partition(_by, by="groups", argument="COLUMN"),
 }

@@ -193,23 +193,20 @@ class ClientConfig(TaskSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(is_name(self.client), "client", self.client[:MOST_NAME], _NAME)
-        require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        require(
-            0 <= self.partition_id < self.num_partitions,
+        self._require("ledger", bool(self.ledger), "the path of the ledger file")
+        self._require(
             "partition-id",
-            self.partition_id,
+            0 <= self.partition_id < self.num_partitions,
             f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
         )
-        require(
-            self.allow_secure_sum != 1,
+        self._require(
             "allow-secure-sum",
-            self.allow_secure_sum,
+            self.allow_secure_sum != 1,
             "0, or at least 2, as a sum of one client is no sum",
         )
-        require(
-            self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
+        self._require(
             "epsilon-alone",
-            self.epsilon_alone,
+            self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
             f"0, or a number of at least {LEAST_EPSILON:g}",
         )
         require_not_proven(self.features, self.arithmetic)

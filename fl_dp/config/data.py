@@ -156,37 +156,29 @@ class DataSettings(FlatConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            bool(self.tokenizer),
-            "tokenizer",
-            self.tokenizer,
-            "bytes, words:N, or the path of a tokenizer.json",
-        )
+        self._require("tokenizer", bool(self.tokenizer), "bytes, words:N, or the path of a tokenizer.json")
         self._check_unit()
-        require(
-            self.partition == "iid" or not self.by_client,
+        self._require(
             "partition",
-            self.partition,
+            self.partition == "iid" or not self.by_client,
             "iid (leave partition out), as each client already has its own records: a file each, or in "
             "Python an entry each of the mapping data",
         )
 
     def _check_unit(self) -> None:
         kind, _, column = self.unit.partition(":")
-        require(
-            self.unit == RECORD or (kind == PERSON and bool(column)),
+        self._require(
             "unit",
-            self.unit,
+            self.unit == RECORD or (kind == PERSON and bool(column)),
             f'"{RECORD}", or "{PERSON}:COLUMN", where COLUMN says whose record it is',
         )
         number = self.records_per_person
         if self.unit == RECORD:
-            require(number == 0, "records-per-person", number, f"no value with unit = {RECORD!r}")
+            self._require("records-per-person", number == 0, f"no value with unit = {RECORD!r}")
             return
-        require(
-            1 <= number <= MOST_RECORDS,
+        self._require(
             "records-per-person",
-            number,
+            1 <= number <= MOST_RECORDS,
             f"an integer from 1 to {MOST_RECORDS}: a public limit on the records of one person that "
             "count in a step",
         )

@@ -63,6 +63,10 @@ class FlatConfig:
                 raise SettingsError([Mistake(tables[0].key, words)]) from None
             raise error.placed(lambda one: f"{places.get(one.key, path)}: {one.words}") from None
 
+    def _require(self, key: str, condition: bool, expected: str) -> None:
+        """Raise SettingsError, with the setting's value and what is expected, unless the condition holds."""
+        require(condition, key, getattr(self, key.replace("-", "_")), expected)
+
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""
         return {key_of(f.name): getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]

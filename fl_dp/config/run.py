@@ -7,7 +7,7 @@ from typing import Any, Self
 from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar, number_in, require
+from fl_dp.config.flat import Scalar, number_in
 from fl_dp.config.inline import inline_table, without_momentum
 from fl_dp.config.run_settings import (
     AVERAGE,
@@ -110,30 +110,27 @@ class RunConfig(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("min_clients", "fit_clients"):
-            value = getattr(self, field)
-            require(value <= self.clients, key_of(field), value, f"at most clients = {self.clients}")
+        at_most = f"at most clients = {self.clients}"
+        self._require("min-clients", self.min_clients <= self.clients, at_most)
+        self._require("fit-clients", self.fit_clients <= self.clients, at_most)
         if isinstance(self.physical_batch_size, int):
-            require(
-                self.expected_batch_size % self.physical_batch_size == 0,
+            self._require(
                 "expected-batch-size",
-                self.expected_batch_size,
+                self.expected_batch_size % self.physical_batch_size == 0,
                 f"a multiple of physical-batch-size = {self.physical_batch_size}",
             )
         for name in self.metric_names:
             METRICS.check(name, "metrics")
         if isinstance(self.participations, int):
-            require(
-                0 <= self.participations <= self.rounds,
+            self._require(
                 "participations",
-                self.participations,
+                0 <= self.participations <= self.rounds,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )
         if isinstance(self.min_updates, int):
-            require(
-                1 <= self.min_updates <= self.fit_clients,
+            self._require(
                 "min-updates",
-                self.min_updates,
+                1 <= self.min_updates <= self.fit_clients,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )
         for name in self.track_names:
@@ -147,16 +144,14 @@ class RunConfig(RunSettings):
         if self.site_metrics:
             _require_site_metrics(self.to_flat())
         require_not_proven(self.features, self.arithmetic)
-        require(
-            self.private or self.weights != BY_NOISE,
+        self._require(
             "weights",
-            self.weights,
+            self.private or self.weights != BY_NOISE,
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )
-        require(
-            self.keep_model != BEST or self.server_evaluates,
+        self._require(
             "keep-model",
-            self.keep_model,
+            self.keep_model != BEST or self.server_evaluates,
             f"{LAST} or {AVERAGE}, as the server measures no model",
         )
 

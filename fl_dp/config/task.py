@@ -7,7 +7,6 @@ from typing import Any
 
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
-from fl_dp.config.flat import require
 from fl_dp.config.setting import setting
 from fl_dp.errors import ConfigError
 
@@ -122,29 +121,26 @@ class TaskSettings(DataSettings):
         super().__post_init__()
         self._check_views()
         rank, targets = self.adapters
-        require(
-            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)),
+        self._require(
             "lora",
-            self.lora,
+            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)),
             f'"RANK:PATTERNS", a rank from 1 to {MOST_RANK} and patterns of layer names, as in "8:*.qkv"',
         )
         for weight in self.weight_of_class:
-            require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
+            self._require("class-weights", 0 < weight <= MOST_WEIGHT_OF_CLASS, _WEIGHTS)
 
     def _check_views(self) -> None:
         for word in filter(None, self.changes.split(", ")):
             AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
-        require(
-            not (self.features and self.changes),
+        self._require(
             "augmentation",
-            self.augmentation,
+            not (self.features and self.changes),
             f"no value with features = {self.features!r}, which are computed once and not from "
             "augmented views",
         )
-        require(
-            self.views == 1 or bool(self.changes),
+        self._require(
             "augmentation",
-            self.augmentation,
+            self.views == 1 or bool(self.changes),
             "a change beside views:N, such as crop:4, as all views would be the same",
         )
 
@@ -157,10 +153,9 @@ class TaskSettings(DataSettings):
     def views(self) -> int:
         """The number of augmented views of each record in a step; 1 unless `augmentation` says more."""
         numbers = [word.removeprefix(_VIEWS) for word in self._augmented if word.startswith(_VIEWS)]
-        require(
-            len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
+        self._require(
             "augmentation",
-            self.augmentation,
+            len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
             f"views:N once, with an integer N from 1 to {MOST_VIEWS}",
         )
         return int(numbers[0]) if numbers else 1

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.data import require_not_proven
 from fl_dp.config.flat import OWN_ACCOUNTANT, Auto, require
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Range, Records, about, setting
 from fl_dp.config.task import TaskSettings
@@ -209,4 +208,4 @@ class ClientConfig(TaskSettings):
             self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
             f"0, or a number of at least {LEAST_EPSILON:g}",
         )
-        require_not_proven(self.features, self.arithmetic)
+        self._check_features(self.arithmetic)

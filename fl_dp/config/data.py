@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
-from fl_dp.config.flat import FlatConfig, require
+from fl_dp.config.flat import FlatConfig
 from fl_dp.config.setting import Range, Seed, Side, setting
 from fl_dp.records import PROVEN
 
@@ -13,17 +13,6 @@ IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # the unit: what one example of a step is, and what is protected
 MOST_RECORDS = 4096  # per person and step; memory is allocated for all of them
-
-
-def require_not_proven(features: str, arithmetic: str) -> None:
-    """Raise SettingsError for features with proven arithmetic: they are computed for many records at once."""
-    require(
-        not features or arithmetic != PROVEN,
-        "features",
-        features,
-        f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
-        "records is tested, not proven",
-    )
 
 
 _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Unit of privacy"
@@ -163,6 +152,15 @@ class DataSettings(FlatConfig):
             self.partition == "iid" or not self.by_client,
             "iid (leave partition out), as each client already has its own records: a file each, or in "
             "Python an entry each of the mapping data",
+        )
+
+    def _check_features(self, arithmetic: str) -> None:
+        """Refuse features with proven arithmetic: they are computed for many records at once."""
+        self._require(
+            "features",
+            not self.features or arithmetic != PROVEN,
+            f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
+            "records is tested, not proven",
         )
 
     def _check_unit(self) -> None:

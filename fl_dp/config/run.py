@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
-from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Scalar, number_in
 from fl_dp.config.inline import inline_table, without_momentum
@@ -143,7 +142,7 @@ class RunConfig(RunSettings):
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics:
             _require_site_metrics(self.to_flat())
-        require_not_proven(self.features, self.arithmetic)
+        self._check_features(self.arithmetic)
         self._require(
             "weights",
             self.private or self.weights != BY_NOISE,

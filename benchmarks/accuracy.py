@@ -29,7 +29,8 @@ import fl_dp
 from benchmarks.accuracy_rows import ROWS, Settings
 from benchmarks.markdown import table
 from benchmarks.options import say
-from fl_dp.data.source import load_data
+from fl_dp.config.data import DataSettings
+from fl_dp.data.source import data_of
 from fl_dp.data.tensor_data import TensorData
 
 Line = Mapping[str, Any]
@@ -152,7 +153,7 @@ def worst_class(metrics: Mapping[str, float | None]) -> dict[str, Any]:
 
 def held_out(data: str, root: Path, folder: Path) -> str:
     """The name of a data set of the training images alone: all but 5,000 to train on, those to measure on."""
-    whole = load_data(data, root, "train")
+    whole = data_of(DataSettings(data=data, data_root=str(root)), "train")
     order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(TUNING_SEED))
     file = folder / f"{re.sub('[^a-z0-9]', '-', data.lower())[-40:]}.npz"
     parts = {"train": order[HELD_OUT:], "test": order[:HELD_OUT]}

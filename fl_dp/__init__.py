@@ -7,29 +7,37 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
-    from fl_dp.api.predicting import encode, predict
-    from fl_dp.api.result import Result, load_run
-    from fl_dp.api.results import Results
-    from fl_dp.api.simulate import check, plan, simulate
-    from fl_dp.api.study import study
-    from fl_dp.config.run import RunConfig
-    from fl_dp.data.subgroups import Subgroups
-    from fl_dp.data.tensor_data import TensorData
-    from fl_dp.engine.bounds import split_bound
-    from fl_dp.engine.clip_functions import clip_function
-    from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
-    from fl_dp.engine.noise.gaussian import add_gaussian_noise
-    from fl_dp.engine.probe import probe
-    from fl_dp.engine.sampling import PoissonSampler, poisson_draw
-    from fl_dp.errors import AssumedSamplingWarning
-    from fl_dp.form import Form
-    from fl_dp.launch.session import session
-    from fl_dp.launch.validation import validate
-    from fl_dp.privacy_engine.engine import PrivacyEngine
-    from fl_dp.privacy_engine.ledger import Ledger
-    from fl_dp.privacy_engine.opacus_call import make_private, make_private_with_epsilon
-    from fl_dp.privacy_engine.trainer_call import make_trainer_private
-    from fl_dp.tasks.task import Task
+    from fl_dp.api.predicting import encode as encode
+    from fl_dp.api.predicting import predict as predict
+    from fl_dp.api.result import Result as Result
+    from fl_dp.api.result import load_run as load_run
+    from fl_dp.api.results import Results as Results
+    from fl_dp.api.simulate import check as check
+    from fl_dp.api.simulate import plan as plan
+    from fl_dp.api.simulate import simulate as simulate
+    from fl_dp.api.study import study as study
+    from fl_dp.config.run import RunConfig as RunConfig
+    from fl_dp.data.subgroups import Subgroups as Subgroups
+    from fl_dp.data.tensor_data import TensorData as TensorData
+    from fl_dp.engine.bounds import split_bound as split_bound
+    from fl_dp.engine.clip_functions import clip_function as clip_function
+    from fl_dp.engine.clipping import ClippedSum as ClippedSum
+    from fl_dp.engine.clipping import clipped_grad_sum as clipped_grad_sum
+    from fl_dp.engine.clipping import empty_sum as empty_sum
+    from fl_dp.engine.noise.gaussian import add_gaussian_noise as add_gaussian_noise
+    from fl_dp.engine.probe import probe as probe
+    from fl_dp.engine.sampling import PoissonSampler as PoissonSampler
+    from fl_dp.engine.sampling import poisson_draw as poisson_draw
+    from fl_dp.errors import AssumedSamplingWarning as AssumedSamplingWarning
+    from fl_dp.form import Form as Form
+    from fl_dp.launch.session import session as session
+    from fl_dp.launch.validation import validate as validate
+    from fl_dp.privacy_engine.engine import PrivacyEngine as PrivacyEngine
+    from fl_dp.privacy_engine.ledger import Ledger as Ledger
+    from fl_dp.privacy_engine.opacus_call import make_private as make_private
+    from fl_dp.privacy_engine.opacus_call import make_private_with_epsilon as make_private_with_epsilon
+    from fl_dp.privacy_engine.trainer_call import make_trainer_private as make_trainer_private
+    from fl_dp.tasks.task import Task as Task
 
 # Imported on first use: Flower starts a process for every message, so import time is latency.
 _HOMES = {
@@ -68,39 +76,7 @@ _HOMES = {
 
 set_mode()  # before anything computes with PyTorch
 
-__all__ = [
-    "AssumedSamplingWarning",
-    "ClippedSum",
-    "Form",
-    "Ledger",
-    "PoissonSampler",
-    "PrivacyEngine",
-    "Result",
-    "Results",
-    "RunConfig",
-    "Subgroups",
-    "Task",
-    "TensorData",
-    "add_gaussian_noise",
-    "check",
-    "clip_function",
-    "clipped_grad_sum",
-    "empty_sum",
-    "encode",
-    "load_run",
-    "make_private",
-    "make_private_with_epsilon",
-    "make_trainer_private",
-    "plan",
-    "poisson_draw",
-    "predict",
-    "probe",
-    "session",
-    "simulate",
-    "split_bound",
-    "study",
-    "validate",
-]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,19 +1,19 @@
 """Plug-ins by name: a choice is a file in a folder of choices, or a row of a table in such a file.
 
-A file describes its choice to others in one constant, the descriptor, and users write the file's name. A file
-with a dict `CHOICES` instead holds several: each key is a name that users write, each value its descriptor. A
-kind may also be one such file instead of a folder. Listing the names imports nothing, and only the chosen
-file is imported. Another package adds a choice by an entry point in the group `fl_dp.<folder>` that names a
-descriptor; it never replaces one of ours.
+Users write the file's name. The file describes its choice in one constant, the descriptor. A file with a dict
+`CHOICES` holds several choices: each key is a name that users write, each value its descriptor. A kind of
+choice may also be one such file. Listing the names imports nothing; only the chosen file is imported. Another
+package adds a choice by an entry point in the group `fl_dp.<folder>` that names a descriptor. It never
+replaces a built-in choice.
 """
 
 import ast
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -31,8 +31,8 @@ class Choices:
     """One kind of choice.
 
     key: the setting whose value is a name of this kind. package: the folder, or the one file. constant: the
-    descriptor's name in a file of its own. dashed: users write `-` where the file's name has `_`.
-    A value may be NAME:ARGUMENT; the descriptor says whether a choice takes an argument.
+    descriptor's name in a choice's own file. dashed: users write `-` where the file's name has `_`.
+    A value may be NAME:ARGUMENT; the descriptor says whether the choice takes an argument.
     """
 
     key: str
@@ -46,15 +46,15 @@ class Choices:
         return f"fl_dp.{self.package.rpartition('.')[2]}"
 
     def built_in(self) -> tuple[str, ...]:
-        """The names of our own choices, sorted. Imports none of them."""
+        """The names of the built-in choices, sorted. Imports none of them."""
         return tuple(sorted(_files(self.package, self.dashed)))
 
     def names(self) -> tuple[str, ...]:
-        """All names that can be chosen, sorted: our own, and entry points of other packages."""
-        return tuple(sorted({*self.built_in(), *(one.name for one in _entry_points(self.group))}))
+        """All names, sorted: built-in ones, and entry points of other packages."""
+        return tuple(sorted({*self.built_in(), *(one.name for one in entry_points(group=self.group))}))
 
     def module(self, name: str) -> str:
-        """The module that holds one of our own choices; it is not imported."""
+        """The module of a built-in choice; it is not imported."""
         return _files(self.package, self.dashed)[name]
 
     def check(self, value: str, key: str = "", also: str = "") -> None:
@@ -69,11 +69,11 @@ class Choices:
             raise ConfigError(f"{key or self.key} = {value!r}: {expected}")
 
     def check_built_in(self, value: str, what: str) -> None:
-        """ConfigError unless `value` names one of our own. what: why it has to; for the message only."""
+        """ConfigError unless `value` names a built-in choice. what: what is expected, for the message."""
         self.check(value)
         if value not in self.built_in():
             raise ConfigError(
-                f"{self.key} = {value!r}: another package has brought it; expected {what}: "
+                f"{self.key} = {value!r}: it comes from another package; expected {what}: "
                 f"{' or '.join(self.built_in())}."
             )
 
@@ -86,9 +86,9 @@ class Choices:
         where, descriptor = self._found(value.partition(":")[0])
         if isinstance(descriptor, kind):
             return descriptor
-        is_there = "nothing" if descriptor is None else f"{descriptor!r:.60}"
+        found = "nothing" if descriptor is None else f"{descriptor!r:.60}"
         raise ConfigError(
-            f"{self.key} = {value!r}: {where} cannot be used: its {self.constant} is {is_there}, expected "
+            f"{self.key} = {value!r}: {where} cannot be used: its {self.constant} is {found}, expected "
             f"{'a class' if kind is type else f'a {kind.__name__}'}."
         )
 
@@ -98,7 +98,7 @@ class Choices:
         if name in self.built_in():
             where = self.module(name)
         else:
-            entry = next(one for one in _entry_points(self.group) if one.name == name)
+            entry = next(one for one in entry_points(group=self.group) if one.name == name)
             where = f"{entry.value} (entry point {name} of {self.group})"
         try:
             if entry:
@@ -110,10 +110,10 @@ class Choices:
             raise ConfigError(f"{self.key} = {name!r}: {where} cannot be used: {words}") from error
 
     def argument(self, value: str, wanted: str | None, *, optional: bool = False) -> str:
-        """The ARGUMENT of `value` = NAME:ARGUMENT; empty if the choice takes none, or if it was left out.
+        """The ARGUMENT of `value` = NAME:ARGUMENT; empty if the choice takes none, or if it is left out.
 
-        wanted: the descriptor's name for the argument; None: it takes none. optional: the argument may be
-        left out, together with the colon. ConfigError for a missing argument, and for an unused one.
+        wanted: the descriptor's name for the argument; None: the choice takes none. optional: argument and
+        colon may be left out. ConfigError for a missing argument, and for one that the choice does not take.
         """
         name, colon, argument = value.partition(":")
         if wanted is None and colon:
@@ -124,7 +124,7 @@ class Choices:
 
 
 def nearest(word: str, names: Collection[str]) -> str:
-    """The name most similar to `word` without its argument; empty if none is similar enough."""
+    """The name most similar to `word`, whose argument does not count; empty if none is similar enough."""
     name = word.partition(":")[0].lower().replace("_", "-")
     alike = {one.lower().replace("_", "-"): one for one in names}
     return next((alike[one] for one in difflib.get_close_matches(name, alike, 1, _ALIKE)), "")
@@ -146,7 +146,7 @@ def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "")
 
 @lru_cache(maxsize=32)
 def _files(package: str, dashed: bool) -> dict[str, str]:
-    """The module that holds each choice, by the name that users write: the file's, or that of its row."""
+    """The module of each choice, by the name that users write: the file's, or its row's."""
     spec = find_spec(package)
     if spec is None:
         raise ConfigError(f"{package}: no such folder; is fl_dp installed completely?")
@@ -172,10 +172,6 @@ def _rows(file: Path) -> list[str]:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys)) if name == _TABLE:
                     return [ast.literal_eval(key) for key in keys if key]
     return []
-
-
-def _entry_points(group: str) -> Iterable[EntryPoint]:
-    return entry_points(group=group)
 
 
 ACCOUNTANTS = Choices("accountant", "fl_dp.accounting.accountants", "ACCOUNTANT")

@@ -5,11 +5,11 @@
 | control characters, and the terminal escapes that begin with them | their number, such as \\u001b |
 | characters that change the writing direction, have no width, or are unassigned | their number |
 | letters that look like a blank | their number |
-| line ends, and blanks of other widths: a line or column could be forged | a space each |
-| accents piled on one letter, which run over other lines or carry hidden text | the first three |
-| length | cut, with … at the end |
+| line ends, and blanks of other widths, which could forge a line or column | a space each |
+| accents stacked on one letter, which cover other lines or carry hidden text | the first three |
+| too long a text | cut, with … at the end |
 
-Cleaning twice gives the same as cleaning once. Letters that only look like others stay.
+Cleaning twice gives the same as cleaning once. Letters that look like other letters are kept.
 """
 
 import unicodedata

@@ -1,11 +1,9 @@
 """Files that survive a crash: written whole or not at all, and on the disk when the call returns.
 
-Also files that only their owner can read, because logs and a client's kept states may quote records.
+Some can be read only by their owner: logs, and the states that a client keeps, may quote records.
 
-Lines that are appended to such a file are read as they come, by `NewLines`.
-
-Others may have write access to a run's folder. So no function here writes through a link unless asked to: a
-link put in a file's place could lead to any file of the user who runs this.
+Others may have write access to a run's folder and put a link in a file's place, which leads to any file of
+this user. So nothing here writes through a link, unless the user named it.
 """
 
 import errno
@@ -23,7 +21,7 @@ from fl_dp.errors import AtWorkError, ConfigError
 
 _ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
 _OWNERS_FOLDER = 0o700
-_LOOKS = (0.01, 0.02, 0.05)  # seconds before each retry of a lock that is held
+_LOOKS = (0.01, 0.02, 0.05)  # seconds before each retry; together longer than `is_held` holds a lock
 
 
 def state_folder() -> Path:
@@ -45,8 +43,8 @@ def private_folder(path: Path) -> Path:
 def open_private(path: Path, *, append: bool = False, follow: bool = False) -> BinaryIO:
     """Open the file for writing; only its owner can then read it, even if it existed before.
 
-    append: keep the old content; else it is truncated. follow: open a link, too, such as /dev/stdout, because
-    the user has named it. Without it OSError for a link.
+    append: keep the old content; else it is truncated. follow: also open a link, such as /dev/stdout, because
+    the user named it; otherwise a link raises OSError.
     """
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
     descriptor = os.open(path, flags, _OWNER) if follow else _opened_itself(path, flags, _OWNER)
@@ -64,7 +62,9 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)  # left by a killed process; or a link or pipe that others put there
     try:
-        with _open(unfinished, _OWNER if secret else _ANYBODY) as file:
+        # O_EXCL: FileExistsError if anything has the name by now, even a link
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(unfinished, flags, _OWNER if secret else _ANYBODY), "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -73,11 +73,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
         unfinished.unlink(missing_ok=True)  # on a full disk others need the room
         raise
     sync_folder(path.parent)
-
-
-def _open(path: Path, permissions: int) -> BinaryIO:
-    """Create a new file; FileExistsError if anything has the name, even a link."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions), "wb")
 
 
 def _opened_itself(path: Path, flags: int, permissions: int = _ANYBODY) -> int:
@@ -119,8 +114,8 @@ class NewLines:
     """
 
     def __init__(self, path: Path, older: Path | None = None, *, from_end: bool = False) -> None:
-        """older: where a full file is moved, which may then have got more lines. from_end: skip the present
-        ones.
+        """older: where a full file is moved; it may have got more lines before. from_end: skip the lines
+        that are there now.
         """
         self.path, self._older = path, older
         self._file = self._offset = 0  # the file's inode
@@ -145,7 +140,7 @@ class NewLines:
         return (moved + whole + end).split(b"\n")[:-1]
 
     def _moved(self) -> bytes:
-        """What the file still got before it was moved."""
+        """What was appended to the file before it was moved."""
         if self._older and self._file:
             with suppress(OSError), self._older.open("rb") as file:
                 if os.fstat(file.fileno()).st_ino == self._file:
@@ -184,21 +179,17 @@ def _lock_file(path: Path) -> BinaryIO:
 
 
 def _locked_soon(file: BinaryIO) -> bool:
-    """Lock the file; False if another process holds it for longer than `is_held` does."""
-    for wait in (*_LOOKS, None):
-        try:
+    """Lock the file; False if another process keeps the lock."""
+    for wait in (0.0, *_LOOKS):
+        time.sleep(wait)
+        with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if wait is None:
-                return False
-            time.sleep(wait)
-        else:
-            break
-    return True
+            return True
+    return False
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock file `path` now. Writes nothing, but holds a shared lock briefly."""
+    """Whether a process holds the lock file `path` now. Writes nothing; briefly holds a shared lock."""
     try:
         descriptor = _opened_itself(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:  # no such file, or nothing that can be locked

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-# Exceptions that end a process on purpose. All others that a user's code raises on a record concern it alone.
+# Exceptions that end a process on purpose. Any other that a user's code raises on a record is that record's.
 ENDS = (KeyboardInterrupt, GeneratorExit)
 
 
 def words_of(error: BaseException) -> str:
-    """The error's text for a log. User code may define exceptions whose text cannot be formed."""
+    """The error's text for a log; or its type, as a user's exception may have no text."""
     try:
         return str(error)
     except BaseException as another:
@@ -23,7 +23,7 @@ def words_of(error: BaseException) -> str:
 
 
 class FlDpError(Exception):
-    """Root of the tree: an error that fl_dp anticipates and words itself."""
+    """Base class of errors that fl_dp expects and explains itself."""
 
     @property
     def own_words(self) -> str:
@@ -40,14 +40,14 @@ class AtWorkError(ConfigError):
 
 
 class DataError(FlDpError):
-    """A data set cannot be found, read or used with the model. Its text may name files and count records, and
-    stays on the machine that has them (`federation.client.payment.refusal_of`).
+    """A data set cannot be found, read or used with the model. The text may name files and count records, and
+    never leaves that machine (`federation.client.payment.refusal_of`).
     """
 
 
 @contextmanager
 def located(where: object) -> Iterator[None]:
-    """Within the block, a DataError says first where: a file, or a column."""
+    """Within the block, a DataError's text begins with `where`: a file or a column."""
     try:
         yield
     except DataError as error:
@@ -101,9 +101,9 @@ class CallError(ProbeError):
 
 
 class NonFiniteError(ModelError):
-    """Non-finite values reached an operator without a rule; the example they come from is unknown.
+    """Non-finite values reached an operator without a rule, so that their example is unknown.
 
-    A batch of one example never raises it: there a non-finite gradient counts as zero, as always.
+    A batch of one example never raises it: its gradient counts as zero, as any non-finite gradient does.
     """
 
 
@@ -117,7 +117,7 @@ class AssumedSamplingWarning(UserWarning):
 
 
 class AccountingError(FlDpError):
-    """A privacy cost cannot be computed or a calibration has no solution."""
+    """A privacy cost cannot be computed, or a calibration has no solution."""
 
 
 class LedgerError(FlDpError):

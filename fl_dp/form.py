@@ -1,5 +1,6 @@
-"""What is public about records: shapes and kinds of their inputs and targets, but none of their values."""
+"""What is public about records: shapes and kinds of their inputs and targets, and no values."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -41,10 +42,7 @@ class Form:
     vocabulary: int = 0
 
     def __post_init__(self) -> None:
-        numbers = 1
-        for side in self.input_shape:
-            numbers *= side
-        if numbers > MOST_NUMBERS:
+        if math.prod(self.input_shape) > MOST_NUMBERS:
             raise DataError(
                 f"An example of shape {self.input_shape}: expected {MOST_NUMBERS} numbers at most."
             )
@@ -58,8 +56,9 @@ class Form:
 
     def __str__(self) -> str:
         inputs = f"tokens below {self.vocabulary}" if self.vocabulary else "numbers"
-        wanted = {"class": "classes", "numbers": "numbers", "tokens": "tokens"}[self.targets]
-        return f"{inputs} of shape {self.input_shape} to {self.outputs} {wanted}"
+        one = self.outputs == 1
+        wanted = {"class": "classes", "numbers": "number" if one else "numbers", "tokens": "tokens"}
+        return f"{inputs} of shape {self.input_shape} to {self.outputs} {wanted[self.targets]}"
 
 
 def check_count(number: int, what: str) -> None:
@@ -69,7 +68,7 @@ def check_count(number: int, what: str) -> None:
 
 
 def names_of(classes: int | Iterable[object]) -> tuple[str, ...]:
-    """The names of the classes; for a number of classes "0", "1", ...; DataError if that is too many."""
+    """Names of the classes; "0", "1", ... if only their number is given; DataError if there are too many."""
     if isinstance(classes, int):
         check_count(classes, "classes")
         return tuple(map(str, range(classes)))

@@ -1,4 +1,4 @@
-"""Optional dependencies, which only some choices need: the package's extras."""
+"""Optional dependencies, which only some choices need."""
 
 from importlib.util import find_spec
 
@@ -27,6 +27,6 @@ def require_package(package: str, wanted_by: str) -> None:
 
 
 def missing_words(package: str, wanted_by: str) -> str:
-    """The message for a missing `package`. fl_dp itself is a wheel, for which no package index is asked."""
+    """The message for a missing `package`. fl_dp is on no package index, so extras are those of its wheel."""
     extra = f", or the extra {EXTRAS[package]} of fl_dp's wheel" if package in EXTRAS else ""
     return f"{wanted_by} needs the package {package}, which is not installed: pip install {package}{extra}."

@@ -12,8 +12,7 @@ from fl_dp.schema import Range, Read
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
 
-# What identifies a mechanism: sample rate, noise multiplier, shares.
-Mechanism = tuple[float, float, int]
+Mechanism = tuple[float, float, int]  # sample rate, noise multiplier, shares
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,8 +23,8 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
-    shares: of steps in a secure sum, where only the clients' sum is seen; else 1. The noise is the sum of so
-    many honest clients' shares.
+    shares: the number of honest clients whose shares add up to the noise, for steps in a secure sum, where
+    the server sees only the sum; else 1.
     """
 
     sample_rate: float
@@ -52,7 +51,7 @@ class Entry:
 
     @property
     def mechanism(self) -> Mechanism:
-        """All but the steps. Entries may be merged only where this is equal."""
+        """All but the steps. Entries may be merged only if this is equal."""
         return self.sample_rate, self.noise_multiplier, self.shares
 
     @property
@@ -61,12 +60,10 @@ class Entry:
         return self.shares > 1
 
     def taking(self, steps: int) -> Self:
-        """The same mechanism with another number of steps."""
         return replace(self, steps=steps)
 
     @property
     def once(self) -> Self:
-        """One step of the mechanism."""
         return self.taking(1)
 
     def alone(self) -> Self:
@@ -98,7 +95,7 @@ class Entry:
         return cls(found["sample_rate"], found["noise_multiplier"], found["steps"], found.get("shares", 1))
 
 
-# Keys of steps that fl_dp 1.0 paid for and whose cost we do not know. Without the key they would seem cheap.
+# Keys of steps that fl_dp 1.0 paid for and whose cost we do not know. Ignored, they would seem cheap.
 UNKNOWN_STEPS = {
     "pass_steps": "passes of random allocation",
     "copies": "sums in which a person may have records at several clients",
@@ -115,9 +112,9 @@ class Leaves:
     """Marks a field that leaves a client: Annotated[type, Leaves("why it may")].
 
     Every number that leaves is a marked field of `ClientProfile`, `LocalUpdate` or `Refusal`. Messages are
-    built from these alone, and docs/privacy.md lists them.
+    built only from these, and docs/privacy.md lists them.
     shown: the server writes the value, as the client sent it, into the client's line of rounds.jsonl. Only
-    int, float and bool can be shown, because a text could be as long as its sender likes.
+    int, float and bool can be shown: the sender decides how long a text is.
     """
 
     because: str
@@ -141,18 +138,17 @@ def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
 
 
 def total_steps(entries: Iterable[Entry]) -> int:
-    """Number of steps over all entries."""
     return sum(entry.steps for entry in entries)
 
 
-# Why a record moves the sum only by its own gradient; the weakest first. "steady-rows": the gradient is
-# assumed not to depend on its place in a pass, the pass, threads or neighbours. "proven": the record is alone
-# in its pass.
+# Why a record moves the sum only by its own gradient, the weakest reason first. "steady-rows": we assume that
+# the gradient does not depend on the pass, the place in it, threads or neighbours. "proven": the record is
+# alone in its pass.
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
 
 
 def assuming(arithmetic: str, *, shortly: bool = False) -> str:
-    """What an epsilon assumes of it, in words; the name itself if it is none of ARITHMETICS."""
+    """What an epsilon assumes, in words; `arithmetic` itself if it is none of ARITHMETICS."""
     if arithmetic == STEADY_ROWS:
         means = "" if shortly else " (a record's gradient has the same bits whatever is computed beside it)"
         return f"assuming steady rows{means}"
@@ -185,18 +181,18 @@ CLIPPINGS = ABADI, AUTOMATIC = ("abadi", "automatic")
 # What happens to an optimizer's state, such as a momentum, at the end of a round.
 OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
-# Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
-# Sites with different numbers do not train together, and a round is not repeated under another number.
+# Increased if, and only if, the same round on the same data with the same randomness gives another update.
+# Sites with different numbers do not train together, and a round is never repeated under another number.
 NUMERICS = 6
 
-# Increased with every change of what messages hold: records, fields, stages. A server takes no site with
-# another number, before anybody pays. 0: sites of before there was a number.
+# Increased with every change of messages: records, fields, stages. A server refuses sites with another one,
+# before anybody pays. 0: sites older than this number.
 PROTOCOL = 3
 
 # The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6
 
-# Noise multipliers that clients accept. A ledger shows no others, except 0 for unprotected steps.
+# Noise multipliers that clients accept. A ledger holds no others, except 0 for unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # of a client's budget
 LEAST_DELTA, MOST_DELTA = 1e-100, 0.1  # of a client's budget: a larger one promises next to nothing
@@ -204,13 +200,13 @@ MOST_RETIRED = 10**6  # accounts of a ledger
 
 TEST_RECORDS = ", test records"  # ends the name of a site's account of test records in its ledger
 
-# The fewest test examples behind a number of a class or subgroup: among few, each is too easily recognised.
+# The fewest test examples behind a number about a class or subgroup: one of few is too easily recognised.
 LEAST_CELL = 20
 
 # The largest strength of the pull to the global weights, a setting of some local algorithms.
 MOST_PULL = 1e6
 
-# The largest expected size of a logical batch: the rounding of a sum of more examples is not accounted for.
+# The largest expected size of a logical batch: the proof about rounding covers no larger sums.
 MOST_BATCH = 2**20
 
 
@@ -230,11 +226,11 @@ class RoundPlan:
     `OPTIMIZER_STATES`. class_weights: compared like the loss.
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
     local_algorithm: a name of `training/local_algorithms.py`; pull: its strength. personal: patterns of the
-    parameters that never leave the client; compared. origin: the run's first name, if the run continues
-    under another; by it a client finds what it keeps between rounds. seen: what training sees of a record,
-    see `TaskSettings.seen`; compared. clipping: one of `CLIPPINGS`.
-    shares: 0: no secure sum; the client adds all of the noise. Otherwise the number of honest members whose
-    shares add up to the noise of a secure sum, and noise_multiplier is that of the sum.
+    parameters that never leave the client; compared. origin: the run's first name, if the run continues under
+    another; a client finds by it what it keeps between rounds. seen: what training sees of a record, see
+    `TaskSettings.seen`; compared. clipping: one of `CLIPPINGS`.
+    shares: 0: no secure sum; the client adds all noise. Otherwise the number of honest members whose shares
+    add up to the noise of a secure sum; noise_multiplier is then that of the sum.
     """
 
     run: str
@@ -271,7 +267,7 @@ class RoundPlan:
         return self.shares > 0
 
     def sample_rate(self, public_size: int) -> float:
-        """At which each of so many records is drawn in a step."""
+        """The rate at which each of `public_size` records is drawn in a step."""
         return self.expected_batch_size / public_size
 
     @property

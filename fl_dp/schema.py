@@ -1,7 +1,7 @@
 """Reads untrusted input (messages, ledgers, statements, rosters, a run's files) into frozen dataclasses.
 
-A dataclass declares by its annotations what an honest writer can have written. pydantic accepts nothing else,
-and no error quotes what it found.
+A dataclass's annotations say what an honest sender can have written. pydantic accepts nothing else, and no
+error quotes the input.
 
 | annotation | accepts |
 |---|---|
@@ -11,7 +11,7 @@ and no error quotes what it found.
 | `X | None` | X, or None |
 | `Literal["a", "b"]` | one of these texts |
 | `tuple[X, ...]` | a list of them |
-| a dataclass | a table of its fields, and no others; or one that was read before |
+| a dataclass | a table of exactly its fields; or an instance |
 | `Annotated[X, Range(1, 9)]` | a number in that range; a text, bytes or list of such a length |
 | `Annotated[str, Digits(64)]` | exactly 64 hexadecimal digits, in lower case |
 | `Annotated[X, Read(function)]` | what the function returns for it; the function raises ValueError |
@@ -106,7 +106,7 @@ def read(
 ) -> Record:
     """The record in a parsed table; UnfitError, which names the field, for anything else.
 
-    apart: fields that are not in the table, by name. whole: fields with a default must be present, too.
+    apart: fields that are not in the table, by name. whole: also require fields that have a default.
     others: allow unknown keys.
     """
     if not isinstance(found, Mapping):
@@ -115,7 +115,8 @@ def read(
     fields = [one for one in dataclasses.fields(kind) if one.name not in apart]  # type: ignore[arg-type]
     names = {one.name for one in fields}
     unknown = set() if others else found.keys() - names
-    missing = {one.name for one in fields if whole or _is_required(one)} - found.keys()
+    # A field without a default has MISSING for both.
+    missing = {one.name for one in fields if whole or one.default is one.default_factory} - found.keys()
     if unknown or missing:
         kinds = ((unknown, "not known"), (missing, "missing"))
         which = ", ".join(f"{some_names(ones)} {what}" for ones, what in kinds if ones)
@@ -141,7 +142,7 @@ def to_json(kind: Any, record: Any) -> bytes:
 
 
 def warm(*kinds: type) -> None:
-    """Prepare for reading these, for processes that are forked later: it takes 0.1 s."""
+    """Compile the readers of these (0.1 s), for processes that are forked later."""
     for kind in kinds:
         _compiled(kind)
 
@@ -166,13 +167,9 @@ def some_names(names: Collection[Any]) -> list[str]:
     return [one_line(name, _LONGEST_NAME) for name in sorted(map(str, names))[:_NAMES]]
 
 
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
 @contextmanager
 def _validator(kind: Any) -> "Iterator[SchemaValidator]":
-    """pydantic's. Its errors become one UnfitError: the first field that is wrong, and no value."""
+    """pydantic's validator. Its errors become one UnfitError: the first wrong field, without its value."""
     from pydantic_core import ValidationError  # late: as below
 
     try:
@@ -203,7 +200,7 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 
 def _strict(node: Any) -> Any:
-    """What pydantic has made of the annotations, with the rules above for each part of it."""
+    """pydantic's schema of the annotations, with the rules above for each of its parts."""
     if isinstance(node, list):
         return [_strict(one) for one in node]
     if not isinstance(node, dict):

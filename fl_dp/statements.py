@@ -1,8 +1,8 @@
 """What a site signs at the end of a run: what its data have spent, and which model it received.
 
-A statement commits to the site's ledger without revealing any of it: it holds a hash of the ledger's last
-hash, which covers all entries, salted with 32 secret bytes that never leave the site. Without the salt, the
-hash would confirm the last entry to somebody who has guessed the others.
+A statement commits to the site's ledger without revealing it. It holds a hash of the ledger's last hash,
+which covers all entries, salted with 32 secret bytes that never leave the site. Without the salt, somebody
+who knows all other entries could confirm a guess of the last one.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ class AccountStatement:
     """One data set's account, over all runs.
 
     client: its name in this run. public_size: in units; unit: "record" or "person". epsilon: None if no
-    epsilon holds any more. epsilon_alone: the one that holds if the assumption behind secure sums fails, None
-    if none holds; stated only if some of `spent` went into such sums. kind: the kind of data, if the name
-    `data` hides it. other_runs: the part of `spent` that was paid for runs other than the statement's. Older
-    sites state neither kind nor other_runs.
+    epsilon holds any more. epsilon_alone: the epsilon if the assumption behind secure sums fails, None if
+    none holds; stated only if some of `spent` went into such sums. kind: of the data, if the name `data` does
+    not show it. other_runs: the part of `spent` that other runs than the statement's cost. Older sites state
+    neither kind nor other_runs.
     """
 
     client: Annotated[str, Leaves("its operator's choice, else the name of kit or host")]
@@ -112,7 +112,7 @@ class Stated:
 
 
 def stated_in(found: Any, where: str) -> list[Stated]:
-    """The statements in a JSON file's content; ConfigError, which names `where`, if it is malformed."""
+    """The statements in a JSON file's content; ConfigError, which names `where`, if they are damaged."""
     rows = found.get("statements") if isinstance(found, dict) else None
     with suppress(UnfitError):
         if isinstance(rows, list):
@@ -123,6 +123,6 @@ def stated_in(found: Any, where: str) -> list[Stated]:
 def commitment(salt: bytes, head: str) -> str:
     """SHA-256 in hex over the salt and the hash of the ledger's last entry.
 
-    It is binding, because SHA-256 has no known collisions, and hiding, because nobody can guess the salt.
+    It binds, because SHA-256 has no known collisions, and hides, because nobody can guess the salt.
     """
     return hashlib.sha256(b"fl_dp ledger head\0" + salt + head.encode()).hexdigest()

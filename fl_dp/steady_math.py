@@ -1,9 +1,9 @@
 """Sets Intel MKL's strict reproducibility mode, so that a row's product does not depend on its place.
 
-MKL may sum a row's products in an order that depends on the row's place in the batch or the alignment of its
-memory (seen: 4 different results for one row of 785 numbers, by its place). With weights for which all logits
-are rounding errors, one more record would then change the gradients of all others. In the strict mode of
-conditional numerical reproducibility a row's result is the same in every place;
+MKL may sum a row's products in an order that depends on the row's place in the batch, or on the alignment of
+its memory (seen: 4 results for one row of 785 numbers, in different places). With weights for which all
+logits are rounding errors, one more record would then change the gradients of all others. In the strict mode
+of conditional numerical reproducibility a row's result is the same in every place;
 `tests/engine/test_steady_rows.py` tests this.
 
 MKL reads the mode once, at its first computation. It has no effect if PyTorch has computed before fl_dp was
@@ -25,7 +25,7 @@ def set_mode() -> None:
 
 
 def machine() -> str:
-    """What a row's bits depend on besides PyTorch's version: the mode, and the processor's name."""
+    """What the bits of a row depend on, besides PyTorch's version: the mode and the processor's name."""
     head = _head_of_cpu() or platform.processor()
     name = next((line for line in head.splitlines() if line.startswith("model name")), head)
     return f"{os.environ.get(MODE, '')} {platform.machine()} {name}"

@@ -13,8 +13,8 @@ from torch import Tensor
 def weights_digest(weights: Mapping[str, np.ndarray[Any, Any] | Tensor]) -> str:
     """SHA-256 over names, types, shapes and values, in hex; the same for an array and for its tensor.
 
-    A tied tensor counts once, under its first name, as in messages. So the digest does not show to which
-    tensor a second name is tied; see `ties_left_open`.
+    A tied tensor counts once, under its first name, as in messages. So the digest does not show which tensor
+    a second name is tied to; see `ties_left_open`.
     """
     found = hashlib.sha256()
     tied = _second_names(weights)
@@ -27,9 +27,9 @@ def weights_digest(weights: Mapping[str, np.ndarray[Any, Any] | Tensor]) -> str:
 
 
 def ties_left_open(weights: Mapping[str, Tensor]) -> dict[str, str]:
-    """The first name of each tied tensor, by its second name, where the digest leaves the tie open.
+    """The first name of each tied tensor, by its second name, if the digest does not prove the tie.
 
-    That is where another tensor has the same type and shape: tied to that one, the digest would be the same.
+    That is, if another tensor has the same type and shape: tied to that one, the digest would be the same.
     """
     tied = _second_names(weights)
     forms = Counter(_form(one) for name, one in weights.items() if name not in tied)
@@ -48,10 +48,7 @@ def _second_names(weights: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(tensor: Any) -> Any:
-    """The place in memory; None for an empty tensor, which has none.
-
-    A view with negated or conjugated values of that memory is another tensor.
-    """
+    """The tensor's place in memory; None for an empty tensor. A negated or conjugated view differs."""
     signs = tensor.is_neg(), tensor.is_conj()
     return (tensor.data_ptr(), tensor.stride(), *signs, *_form(tensor)) if tensor.numel() else None
 

@@ -17,7 +17,8 @@ from benchmarks.simulation.federation import (
     NOISE_MULTIPLIER,
 )
 from benchmarks.simulation.watch import Command, NotMeasured, is_any, module
-from fl_dp.data.source import load_data
+from fl_dp.config.data import DataSettings
+from fl_dp.data.source import data_of
 from fl_dp.errors import DataError
 from fl_dp.launch.processes import cores, thread_settings
 
@@ -71,7 +72,8 @@ def _pfl(federation: str, place: Place) -> Command:
     if place.pfl_python is None:
         raise NotMeasured("not installed", "name the Python that has `pfl[pytorch]` by --pfl-python")
     try:
-        data = load_data(FEDERATIONS[federation].data, place.data_root, "train")
+        settings = DataSettings(data=FEDERATIONS[federation].data, data_root=str(place.data_root))
+        data = data_of(settings, "train")
     except DataError as error:
         raise NotMeasured("no data", str(error)) from error
     file, out = place.folder / "train.npz", place.folder / "run"

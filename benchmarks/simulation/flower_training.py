@@ -4,7 +4,6 @@ Apart from the command, so that Ray's actors import this by its name and do not 
 """
 
 from functools import cache
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +19,8 @@ from benchmarks.simulation.federation import (
     NOISE_MULTIPLIER,
     Federation,
 )
-from fl_dp.data.source import load_data
+from fl_dp.config.data import DataSettings
+from fl_dp.data.source import data_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
@@ -79,7 +79,7 @@ def _prepare(message: Message, context: Context) -> tuple[Federation, TensorData
 @cache
 def _part(federation: Federation, data_root: str, part: int) -> TensorData:
     """An equal share, drawn uniformly; kept for later rounds, 50 MB for all of FashionMNIST."""
-    train = load_data(federation.data, Path(data_root), "train")
+    train = data_of(DataSettings(data=federation.data, data_root=data_root), "train")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     size = len(train) // federation.clients
     return train.subset(order[part * size : (part + 1) * size])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.flat import require_own_accountant
+from fl_dp.config.flat import OWN_ACCOUNTANT
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
@@ -39,7 +39,7 @@ def check_holds_budgets(name: str) -> None:
 
     Nobody else can be asked to believe the epsilon of another package's accountant. Its code is not loaded.
     """
-    require_own_accountant(name)
+    ACCOUNTANTS.check_built_in(name, OWN_ACCOUNTANT)
     if not find_accountant(name).upper_bound:
         holders = [own for own in ACCOUNTANTS.built_in() if find_accountant(own).upper_bound]
         raise ConfigError(

@@ -1,9 +1,9 @@
-"""All keys of a config, read from the settings: tables, docs/keys.md, and files with every key explained."""
+"""All keys of a config, read from its settings: as docs/keys.md, and as files that explain every key."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -20,7 +20,7 @@ _FIRST = "Most used"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. default: as TOML; empty for a key that has none. expected: what its value may be."""
+    """One key. default: as TOML; empty: the key is required. expected: which values it accepts."""
 
     name: str
     default: str
@@ -29,9 +29,9 @@ class Key:
 
 
 def keys_of(kind: type) -> list[Key]:
-    """All keys of a config, a dataclass, group by group in the order of the groups' first keys.
+    """All keys of a config, a dataclass, by group; groups are in the order of their first keys.
 
-    Choices list only our own names: what other packages add differs between machines.
+    Choices list built-in names only: what other packages add differs between machines.
     """
     abouts, accepted = abouts_of(kind), accepted_by(kind)
     keys = [_key(one, accepted[one.name], abouts[one.name]) for one in dataclasses.fields(kind)]
@@ -40,7 +40,7 @@ def keys_of(kind: type) -> list[Key]:
 
 
 def by_group(keys: list[Key], *, common_first: bool = False) -> Iterator[tuple[str, list[Key]]]:
-    """The keys under their headings. common_first: those that most runs set get a heading of their own."""
+    """The keys by heading. common_first: keys that most runs set come first, under their own heading."""
     rest = keys
     if common_first:
         yield _FIRST, [key for key in keys if key.about.common]
@@ -57,7 +57,6 @@ def _key(one: "dataclasses.Field[Any]", accepted: Accepted, about: About) -> Key
 
 
 def toml_value(value: Any) -> str:
-    """A default as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -109,54 +108,45 @@ def keys_page() -> str:
 
 
 def run_file(name: str) -> str:
-    """A run config with all keys, the usual ones active; `name` is the file's, for its commands."""
-    return _file(_RUN_FILE.format(name=name), keys_of(RunConfig), in_force=lambda key: key.about.common)
+    """A run config with all keys, of which the common ones are set. name: of the file, for its comments."""
+    return _file(_RUN_FILE.format(name=name), keys_of(RunConfig), common_set=True)
 
 
 def client_file(name: str) -> str:
-    """A client's settings with all keys, none active: each client fills in its own."""
-    return _file(_CLIENT_FILE.format(name=name), keys_of(ClientConfig), in_force=lambda key: False)
+    """A client's settings with all keys, of which none is set: each client fills in its own."""
+    return _file(_CLIENT_FILE.format(name=name), keys_of(ClientConfig), common_set=False)
 
 
 def _tables(keys: list[Key]) -> str:
-    return "".join(
-        "\n".join(
-            (
-                f"### {group}\n",
-                "| key | default | values | meaning |",
-                "|---|---|---|---|",
-                *map(_row, members),
-            )
-        )
-        + "\n\n"
-        for group, members in by_group(keys)
-    )
+    lines = []
+    for group, members in by_group(keys):
+        lines += [f"### {group}\n", "| key | default | values | meaning |", "|---|---|---|---|"]
+        lines += [*map(_row, members), ""]
+    return "\n".join(lines) + "\n"
 
 
 def _row(key: Key) -> str:
     page = f" ([{key.about.page.partition('#')[0]}]({key.about.page}))" if key.about.page else ""
     default = f"`{key.default}`" if key.default else ""
-    cells = (f"`{key.name}`", default, _values(key), key.about.meaning + page)
+    values = key.expected.replace("<", "&lt;").replace(">", "&gt;")
+    cells = (f"`{key.name}`", default, values, key.about.meaning + page)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _values(key: Key) -> str:
-    return key.expected.replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _file(head: str, keys: list[Key], in_force: Callable[[Key], bool]) -> str:
+def _file(head: str, keys: list[Key], *, common_set: bool) -> str:
+    """common_set: the lines of common keys are not commented out."""
     parts = [head]
     for group, members in by_group(keys, common_first=True):
         parts.append(f"\n# ---- {group} {'-' * (_WIDTH - len(group) - 8)}\n")
-        parts += [_lines(key, in_force(key)) for key in members]
+        parts += [_lines(key, common_set and key.about.common) for key in members]
     return "".join(parts)
 
 
-def _lines(key: Key, in_force: bool) -> str:
+def _lines(key: Key, is_set: bool) -> str:
     """The key's line, with a comment that explains it."""
     page = f" (docs/{key.about.page.partition('#')[0]})" if key.about.page else ""
     values = "" if key.expected == _ANY_TEXT else f" Values: {key.expected}."
     words = f"{key.about.meaning}{page}.{values}"
     comment = "".join(f"## {line}\n" for line in wrap(words, _WIDTH - 3, break_on_hyphens=False))
     value = key.default or '""'
-    return f"\n{comment}{'' if in_force else '# '}{key.name} = {value}\n"
+    return f"\n{comment}{'' if is_set else '# '}{key.name} = {value}\n"

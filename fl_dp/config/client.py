@@ -1,12 +1,11 @@
-"""A client's own settings: data, ledger, limits. They are on its disk, and no message changes them."""
+"""A client's own settings: data, ledger, limits. They are on its own disk; no message changes them."""
 
 import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.data import require_not_proven
-from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
+from fl_dp.config.flat import OWN_ACCOUNTANT, Auto, require
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Range, Records, about, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -19,7 +18,7 @@ from fl_dp.records import (
     STEADY_ROWS,
 )
 
-USUAL_IN_A_SUM = 3  # clients of an opened sum that a client asks for where nobody said
+USUAL_IN_A_SUM = 3  # fewest clients of an opened sum, if the operator does not say
 MOST_NAME = 64  # characters
 _NAME = (
     f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, as files get this name; "
@@ -28,7 +27,7 @@ _NAME = (
 
 
 def is_name(text: str) -> bool:
-    """Whether a client may have this name: on every system it is the name of one file in its folder."""
+    """Whether a client may have this name: every file system accepts it as a file's name."""
     return (
         0 < len(text) <= MOST_NAME
         and text.isprintable()
@@ -80,7 +79,7 @@ class ClientConfig(TaskSettings):
         page="ledger.md#one-ledger-for-each-machine",
     )
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
-        0, _CLIENT, "part of a common data set that this client holds, from 0"
+        0, _CLIENT, "number, from 0, of this client's part of a common data set"
     )
     num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
     public_size: Records | Auto = setting(
@@ -132,7 +131,7 @@ class ClientConfig(TaskSettings):
         _LIMITS,
         "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS,
-        checked=False,
+        own=OWN_ACCOUNTANT,
         page="accounting.md",
     )
     arithmetic: str = setting(
@@ -145,15 +144,15 @@ class ClientConfig(TaskSettings):
     allow_secure_sum: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         0,
         _SECURE,
-        "servers may add this client's steps, each with a share of the noise, into secure sums of at least "
-        "so many clients, such as 3, whose parts nobody sees; 0: into none",
+        "fewest clients, such as 3, of a secure sum that may hold this client's steps; nobody sees a step "
+        "alone, and each has a share of the noise; 0: no secure sums",
         page="secure-aggregation.md",
     )
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
         0.0,
         _SECURE,
-        "the most epsilon that all steps may spend if the assumption behind secure sums "
-        "fails, and by themselves all evaluations on test records; 0: no limit",
+        "the most epsilon that all steps may spend if the assumption behind secure sums fails, and the most "
+        "that all evaluations on test records may spend then; 0: no limit",
         page="secure-aggregation.md",
     )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
@@ -193,25 +192,20 @@ class ClientConfig(TaskSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(is_name(self.client), "client", self.client[:MOST_NAME], _NAME)
-        require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        require(
-            0 <= self.partition_id < self.num_partitions,
+        self._require("ledger", bool(self.ledger), "the path of the ledger file")
+        self._require(
             "partition-id",
-            self.partition_id,
+            0 <= self.partition_id < self.num_partitions,
             f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
         )
-        require(
-            self.allow_secure_sum != 1,
+        self._require(
             "allow-secure-sum",
-            self.allow_secure_sum,
+            self.allow_secure_sum != 1,
             "0, or at least 2, as a sum of one client is no sum",
         )
-        require_delta(self.delta)
-        require_own_accountant(self.accountant)
-        require(
-            self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
+        self._require(
             "epsilon-alone",
-            self.epsilon_alone,
+            self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
             f"0, or a number of at least {LEAST_EPSILON:g}",
         )
-        require_not_proven(self.features, self.arithmetic)
+        self._check_features(self.arithmetic)

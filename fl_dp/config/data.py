@@ -1,29 +1,18 @@
-"""Which records: a data set, and how it is split into parts. Server and clients use the same keys."""
+"""Settings of the records: the data set, and how it is split. Server and clients use the same keys."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
-from fl_dp.config.flat import FlatConfig, require
+from fl_dp.config.flat import FlatConfig
 from fl_dp.config.setting import Range, Seed, Side, setting
 from fl_dp.records import PROVEN
 
 CLIENT = "{client}"  # in the path of the data: the client's name, or its number in a simulation
 IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
-RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
-MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, whoever is drawn
-
-
-def require_not_proven(features: str, arithmetic: str) -> None:
-    """Raise SettingsError for features with proven arithmetic: they are computed for many records."""
-    require(
-        not features or arithmetic != PROVEN,
-        "features",
-        features,
-        f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
-        "records is tested, not proven",
-    )
+RECORD, PERSON = "record", "person"  # the unit: what one example of a step is, and what is protected
+MOST_RECORDS = 4096  # per person and step; memory is allocated for all of them
 
 
 _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Unit of privacy"
@@ -76,7 +65,7 @@ class DataSettings(FlatConfig):
     features: str = setting(
         "",
         _DATA,
-        "fixed function of each record; the model gets its result instead; empty: none",
+        "fixed function of each record, whose result the model gets instead; empty: none",
         choices=FEATURES,
         checked=False,
         page="models.md#fixed-features",
@@ -108,7 +97,7 @@ class DataSettings(FlatConfig):
     records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
         0,
         _UNIT,
-        "how many of a person's records count, the first ones; 0 if the unit is the record",
+        "number of a person's first records that count; 0 if the unit is the record",
         page="persons.md",
     )
     partition: str = setting(
@@ -134,7 +123,7 @@ class DataSettings(FlatConfig):
 
     @property
     def test_share(self) -> float:
-        """The share of the units that a hash puts among the test records; 0: none."""
+        """The share of records or persons that a hash selects for testing; 0: none."""
         return 0.0 if self.test == OWN else float(self.test)
 
     @property
@@ -149,44 +138,45 @@ class DataSettings(FlatConfig):
 
     @property
     def unit_of_all(self) -> str:
-        """The unit in words that sites compare; column names are left out, as they are each site's own."""
+        """The unit in words that sites compare, without the column's name: each site has its own."""
         if self.unit == RECORD:
             return RECORD
         return f"{PERSON}, first {self.records_per_person} records"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            bool(self.tokenizer),
-            "tokenizer",
-            self.tokenizer,
-            "bytes, words:N, or the path of a tokenizer.json",
-        )
+        self._require("tokenizer", bool(self.tokenizer), "bytes, words:N, or the path of a tokenizer.json")
         self._check_unit()
-        if self.by_client:
-            require(
-                self.partition == "iid",
-                "partition",
-                self.partition,
-                f"no split with {CLIENT} in data, as each client has its own file",
-            )
+        self._require(
+            "partition",
+            self.partition == "iid" or not self.by_client,
+            "iid (leave partition out), as each client already has its own records: a file each, or in "
+            "Python an entry each of the mapping data",
+        )
+
+    def _check_features(self, arithmetic: str) -> None:
+        """Refuse features with proven arithmetic: they are computed for many records at once."""
+        self._require(
+            "features",
+            not self.features or arithmetic != PROVEN,
+            f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
+            "records is tested, not proven",
+        )
 
     def _check_unit(self) -> None:
         kind, _, column = self.unit.partition(":")
-        require(
-            self.unit == RECORD or (kind == PERSON and bool(column)),
+        self._require(
             "unit",
-            self.unit,
+            self.unit == RECORD or (kind == PERSON and bool(column)),
             f'"{RECORD}", or "{PERSON}:COLUMN", where COLUMN says whose record it is',
         )
         number = self.records_per_person
         if self.unit == RECORD:
-            require(number == 0, "records-per-person", number, f"no value with unit = {RECORD!r}")
+            self._require("records-per-person", number == 0, f"no value with unit = {RECORD!r}")
             return
-        require(
-            1 <= number <= MOST_RECORDS,
+        self._require(
             "records-per-person",
-            number,
+            1 <= number <= MOST_RECORDS,
             f"an integer from 1 to {MOST_RECORDS}: a public limit on the records of one person that "
             "count in a step",
         )

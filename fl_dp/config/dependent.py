@@ -1,8 +1,7 @@
-"""Settings that depend on another one, and their values if not given.
+"""Settings that follow another one if they are not given.
 
-Three clients mean three in each round, unless the config says otherwise: `min-clients` and `fit-clients`
-follow `clients`, up and down, if they are equal to it. A smaller value is a choice, and stays as long as it
-fits. `physical-batch-size` is only ever lowered.
+`min-clients` and `fit-clients` follow `clients`, up and down, if they were equal to it. A smaller value was
+chosen, and stays as long as it fits. `physical-batch-size` is only lowered, to `expected-batch-size`.
 """
 
 from collections.abc import Mapping
@@ -15,9 +14,9 @@ _AT_MOST = (*_FOLLOWS, ("physical-batch-size", "expected-batch-size"))
 
 
 def dependent_values(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, int]:
-    """The new values of keys that are not `given` and that do not stay as in `base`.
+    """New values of the keys of `base`, a whole run config, that are not `given` and have to change.
 
-    Both mappings are by run-config key; base has all. A value that is no integer is left to later checks.
+    A value that is no integer is left to later checks.
     """
     found: dict[str, int] = {}
     for key, limit in _AT_MOST:

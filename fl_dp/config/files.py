@@ -12,23 +12,26 @@ from fl_dp.errors import ConfigError
 
 # What decoders raise: ValueError for a number of too many digits, RecursionError for too many brackets.
 DAMAGED = (ValueError, RecursionError)
+_NO_TOML = ("YAML", "YML", "JSON")  # file endings
 
 
 def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[str, Any]:
-    """The table in the file; ConfigError, naming the file, if it is missing or damaged.
+    """The table in the file; ConfigError, which names the file, if it is missing or damaged.
 
-    named: the user named the file; a link is then followed. Otherwise see `check_plain`.
+    named: the user named the file, so a link is followed. Otherwise see `check_plain`.
     """
     if not named:
         check_plain(path)
-    found: dict[str, Any] = _read(path, tomllib.loads, what, "not a readable TOML file")
+    kind = path.suffix[1:].upper()
+    hint = f" Write TOML, not {kind}: KEY = VALUE lines, such as rounds = 3." if kind in _NO_TOML else ""
+    found: dict[str, Any] = _read(path, tomllib.loads, what, "not a readable TOML file", hint)
     return found
 
 
 def read_json(path: Path, *, what: str = "file") -> Any:
-    """The content of the file; ConfigError, naming it and quoting nothing, if it is missing or damaged.
+    """The content of the file; ConfigError, which quotes nothing, if it is missing or damaged.
 
-    See `check_plain`, too.
+    Raises as `check_plain`, too.
     """
     check_plain(path)
     return _read(path, lambda text: json.loads(text, parse_constant=no_constant), what, "is damaged")
@@ -43,14 +46,14 @@ def parse_json(content: bytes, where: str) -> Any:
 
 
 def no_constant(name: str) -> Any:
-    """For `json.loads`: ValueError for NaN and infinity, which are not JSON and which we never write."""
+    """For `json.loads`: ValueError for NaN and infinity, which are no JSON and which fl_dp never writes."""
     raise ValueError(f"{name} is not a number")
 
 
 def check_plain(path: Path) -> None:
-    """Raise ConfigError for a pipe or a device, which could block for ever, and for some links.
+    """Raise ConfigError for a pipe or device, which could block for ever, and for a link out of the folder.
 
-    Others may have supplied the folder: a link that leads out of it would show a file of this machine.
+    Others may have supplied the folder: such a link would show them a file of this machine.
     """
     if path.is_symlink():
         folder = os.path.realpath(path.parent)
@@ -67,7 +70,7 @@ def _check_file(path: Path) -> None:
         raise ConfigError(f"{path}: cannot be read: it is not a regular file{folder}.")
 
 
-def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
+def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str, hint: str = "") -> Any:
     _check_file(path)
     try:
         return parse(path.read_text(encoding="utf-8"))
@@ -81,4 +84,4 @@ def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any
     except RecursionError:
         raise ConfigError(f"{path}: {wrong}: its brackets are nested too deeply.") from None
     except ValueError as error:
-        raise ConfigError(f"{path}: {wrong}: {str(error).rstrip('.')}.") from None
+        raise ConfigError(f"{path}: {wrong}: {str(error).rstrip('.')}.{hint}") from None

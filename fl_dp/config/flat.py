@@ -3,12 +3,10 @@
 import dataclasses
 import math
 import re
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from fl_dp.choices import ACCOUNTANTS, one_of
 from fl_dp.config.files import read_toml
 from fl_dp.config.values import Mistake, SettingsError, key_of, values_in
 from fl_dp.errors import ConfigError
@@ -16,9 +14,11 @@ from fl_dp.errors import ConfigError
 AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
+OWN_ACCOUNTANT = "an accountant of fl_dp itself, as it holds a budget"
 
 _HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
 _KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the start of a line
+_TABLE = re.compile(r"^[ \t]*(\[[^]\n]*\]+)", re.MULTILINE)
 
 
 class FlatConfig:
@@ -54,7 +54,18 @@ class FlatConfig:
             return cls.from_flat(found)
         except SettingsError as error:
             places = places_in(path)
+            tables = [one for one in error.mistakes if isinstance(found.get(one.key), dict | list)]
+            if tables and (table := _TABLE.search(path.read_text(encoding="utf-8"))):
+                words = (
+                    f"{places[tables[0].key]}: {table[1]}: a config has no tables; leave out this line, and "
+                    "write all keys as KEY = VALUE lines."
+                )
+                raise SettingsError([Mistake(tables[0].key, words)]) from None
             raise error.placed(lambda one: f"{places.get(one.key, path)}: {one.words}") from None
+
+    def _require(self, key: str, condition: bool, expected: str) -> None:
+        """Raise SettingsError, with the setting's value and what is expected, unless the condition holds."""
+        require(condition, key, getattr(self, key.replace("-", "_")), expected)
 
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""
@@ -74,31 +85,10 @@ def require(condition: bool, key: str, value: object, expected: str) -> None:
 
 
 def number_in(key: str, value: str, word: str, least: float, most: float, wanted: str) -> float:
-    """`word`, a part of the setting's value, as a number in that range; SettingsError for anything else."""
+    """`word`, a part of the setting's value, as a number from `least` to `most`; else SettingsError."""
     try:
         number = float(word)
     except ValueError:
         number = math.nan
     require(least <= number <= most, key, value, wanted)
     return number
-
-
-def require_delta(delta: float | Auto) -> None:
-    if delta != AUTO:
-        require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
-
-
-def require_own_accountant(name: str) -> None:
-    """Raise ConfigError unless fl_dp itself has an accountant of that name.
-
-    Whether its epsilon is a proven upper bound, only the accountant knows: `Budget` asks it.
-    """
-    own = ACCOUNTANTS.built_in()
-    if name in own:
-        return
-    if name in ACCOUNTANTS.names():
-        raise ConfigError(
-            f"accountant = {name!r}: it comes from another package, so it may hold no budget; choose one of "
-            f"{', '.join(own)}."
-        )
-    raise ConfigError(f"accountant = {name!r}: {one_of(name, own)}")

@@ -1,4 +1,4 @@
-"""A setting with settings of its own, as inline TOML: `betas=[0.9,0.99],weight_decay=0.01`."""
+"""A setting that holds several, written as an inline TOML table: `betas=[0.9,0.99],weight_decay=0.01`."""
 
 import json
 import tomllib
@@ -14,7 +14,7 @@ LONGEST = 300  # characters; it travels in every round's plan
 
 
 def inline_table(key: str, text: str) -> dict[str, Any]:
-    """`text` parsed as the inside of an inline table; ConfigError, naming `key`, for any other text."""
+    """`text` parsed as the inside of an inline TOML table; ConfigError, which names `key`, if it is none."""
     require(len(text) <= LONGEST and text.isprintable(), key, text[:LONGEST], f"{LONGEST} characters at most")
     try:
         whole = tomllib.loads(f"table = {{{text}}}")

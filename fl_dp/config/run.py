@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
-from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar, number_in, require, require_delta, require_own_accountant
+from fl_dp.config.flat import Scalar, number_in
 from fl_dp.config.inline import inline_table, without_momentum
 from fl_dp.config.run_settings import (
     AVERAGE,
@@ -19,7 +18,7 @@ from fl_dp.config.run_settings import (
     RunSettings,
 )
 from fl_dp.config.schedule import check_schedule
-from fl_dp.config.secure import SECURE, members_of, require_secure
+from fl_dp.config.secure import SECURE, Fitting, members_of, require_fitting, require_secure
 from fl_dp.config.setting import abouts_of
 from fl_dp.config.values import key_of
 from fl_dp.records import MOST_PULL
@@ -53,7 +52,7 @@ class RunConfig(RunSettings):
 
     @property
     def server_evaluates(self) -> bool:
-        """Whether the server measures its model: with `personal` it lacks trained values of some of it."""
+        """Whether the server measures its model. With `personal` it lacks part of the trained weights."""
         return self.evaluate == "server" and not self.personal
 
     @property
@@ -73,7 +72,7 @@ class RunConfig(RunSettings):
 
     @property
     def algorithm(self) -> str:
-        """The local algorithm, without `pull`."""
+        """The local algorithm's name, without `pull`."""
         return self.local_algorithm.partition(":")[0]
 
     @property
@@ -85,7 +84,7 @@ class RunConfig(RunSettings):
 
     @property
     def momentum(self) -> float:
-        """Of the clients' sgd, which plans hold apart; other optimizers' stays in `other_settings`."""
+        """Of the clients' sgd; a plan has a field for it. Other optimizers' stays in `other_settings`."""
         return self._momentum_apart[0]
 
     @property
@@ -105,40 +104,36 @@ class RunConfig(RunSettings):
 
     @property
     def track_names(self) -> tuple[str, ...]:
-        """Trackers that the server sends each round to, each once; clients never hear of them."""
+        """Trackers that the server sends each round to, without duplicates; clients do not see them."""
         return tuple(dict.fromkeys(name for word in self.track.split(",") if (name := word.strip())))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("min_clients", "fit_clients"):
-            value = getattr(self, field)
-            require(value <= self.clients, key_of(field), value, f"at most clients = {self.clients}")
+        at_most = f"at most clients = {self.clients}"
+        self._require("min-clients", self.min_clients <= self.clients, at_most)
+        self._require("fit-clients", self.fit_clients <= self.clients, at_most)
         if isinstance(self.physical_batch_size, int):
-            require(
-                self.expected_batch_size % self.physical_batch_size == 0,
+            self._require(
                 "expected-batch-size",
-                self.expected_batch_size,
+                self.expected_batch_size % self.physical_batch_size == 0,
                 f"a multiple of physical-batch-size = {self.physical_batch_size}",
             )
         for name in self.metric_names:
             METRICS.check(name, "metrics")
         if isinstance(self.participations, int):
-            require(
-                0 <= self.participations <= self.rounds,
+            self._require(
                 "participations",
-                self.participations,
+                0 <= self.participations <= self.rounds,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )
         if isinstance(self.min_updates, int):
-            require(
-                1 <= self.min_updates <= self.fit_clients,
+            self._require(
                 "min-updates",
-                self.min_updates,
+                1 <= self.min_updates <= self.fit_clients,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )
         for name in self.track_names:
             TRACKERS.check(name)
-        require_delta(self.delta)
         check_schedule("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
         LOCAL_ALGORITHMS.check_built_in(self.algorithm, "an algorithm that all sites have")
@@ -147,31 +142,27 @@ class RunConfig(RunSettings):
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics:
             _require_site_metrics(self.to_flat())
-        require_own_accountant(self.accountant)
-        require_not_proven(self.features, self.arithmetic)
-        require(
-            self.private or self.weights != BY_NOISE,
+        self._check_features(self.arithmetic)
+        self._require(
             "weights",
-            self.weights,
+            self.private or self.weights != BY_NOISE,
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )
-        require(
-            self.keep_model != BEST or self.server_evaluates,
+        self._require(
             "keep-model",
-            self.keep_model,
+            self.keep_model != BEST or self.server_evaluates,
             f"{LAST} or {AVERAGE}, as the server measures no model",
         )
 
 
 def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:
-    """Raise ConfigError for a setting with which the sites' metrics would be wrong, or not accounted for."""
-    fitting: dict[str, tuple[Scalar, str]] = {
-        "privacy": ("on", "on, as metrics are noised and paid for"),
-        "personal": ("", "no value, as sites then have no common model to evaluate"),
-        "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
+    """Raise ConfigError for a setting with which the sites' metrics would be wrong or not paid for."""
+    fitting: Fitting = {
+        "privacy": (("on",), "on, as metrics are noised and paid for"),
+        "personal": (("",), "no value, as sites then have no common model to evaluate"),
+        "strategy": (("",), "no value, as fl_dp itself asks for the metrics"),
     }
-    for key, (value, instead) in fitting.items():
-        require(flat[key] == value, key, flat[key], f"{instead} (with site-metrics)")
+    require_fitting(flat, fitting, "with site-metrics")
 
 
 _ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}

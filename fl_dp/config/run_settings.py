@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
-from fl_dp.config.flat import AUTO, Auto
+from fl_dp.config.flat import AUTO, OWN_ACCOUNTANT, Auto
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import (
@@ -78,8 +78,8 @@ class RunSettings(TaskSettings):
     aggregation: str = setting(
         "mean",
         _SERVER,
-        "how updates are aggregated; all but mean weight them equally. krum:F bears F malicious clients "
-        "(1); of the members of secure:D:C, D may drop out (0) and C collude with the server (1)",
+        "how updates are aggregated; all but mean weight them equally. krum:F tolerates F malicious clients "
+        "(1); secure:D:C tolerates D members that drop out (0) and C that collude with the server (1)",
         choices=AGGREGATIONS,
         page="strategies.md#at-the-server",
     )
@@ -107,7 +107,7 @@ class RunSettings(TaskSettings):
     evaluate: str = setting(
         "server",
         _SERVER,
-        "off: the server has no test data; with personal it measures nothing",
+        "off: the server has no test data; with personal it never measures",
         choices=EVALUATE,
     )
     site_metrics: bool = setting(
@@ -206,14 +206,14 @@ class RunSettings(TaskSettings):
         "auto",
         _PRIVACY,
         "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: its turns or, if "
-        "chance chooses, what nine of ten clients do not exceed",
+        "clients are drawn at random, a number that nine of ten do not exceed",
         page="strategies.md#who-trains",
     )
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
     clipping: str = setting(
         ABADI,
         _PRIVACY,
-        "abadi: longer gradients are cut to the bound; automatic: all get about its length",
+        "abadi: gradients longer than the bound are scaled to it; automatic: all are scaled to about it",
         choices=CLIPPINGS,
         page="clipping.md",
     )
@@ -240,7 +240,7 @@ class RunSettings(TaskSettings):
         _PRIVACY,
         "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS,
-        checked=False,
+        own=OWN_ACCOUNTANT,
         page="accounting.md",
     )
     arithmetic: str = setting(

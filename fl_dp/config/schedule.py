@@ -12,6 +12,7 @@ Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. The rate changes no epsil
 """
 
 import math
+from contextlib import suppress
 
 from fl_dp.errors import ConfigError
 
@@ -21,7 +22,7 @@ CONSTANT = "constant"
 def value_in(schedule: str, first: float, server_round: int, rounds: int) -> float:
     """The value in round `server_round` (from 1) of `rounds`; ConfigError for an unknown schedule.
 
-    A run that goes on after its last round keeps that round's value.
+    A run that continues after its last round keeps that round's value.
     """
     over = min(server_round, rounds) - 1
     match schedule.split(":"):
@@ -49,13 +50,10 @@ def check_schedule(key: str, schedule: str, first: float, rounds: int) -> None:
 
 
 def _factor(schedule: str, text: str) -> float:
-    try:
-        factor = float(text)
-    except ValueError:
-        raise _unknown(schedule) from None
-    if not 0 < factor <= 1:
-        raise _unknown(schedule)
-    return factor
+    with suppress(ValueError):
+        if 0 < (factor := float(text)) <= 1:
+            return factor
+    raise _unknown(schedule)
 
 
 def _unknown(schedule: str) -> ConfigError:

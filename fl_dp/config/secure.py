@@ -13,6 +13,7 @@ _WANTED = (
     f"1 to {MOST_MEMBERS} that may collude"
 )
 _WHY = 'with aggregation = "secure"'
+Fitting = Mapping[str, tuple[tuple[Scalar, ...], str]]
 
 
 def members_of(aggregation: str) -> tuple[int, int]:
@@ -26,12 +27,12 @@ def members_of(aggregation: str) -> tuple[int, int]:
 
 
 def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
-    """Raise ConfigError for a setting that has no meaning, or another one, if only sums are seen.
+    """Raise ConfigError for a setting that means nothing, or something else, if the server sees only sums.
 
-    flat: the run's settings by key. least_updates: the number of members of which a sum is opened.
+    flat: the run's settings by key. least_updates: the fewest members whose sum is opened.
     `local-epochs` is not checked: a round is one step, whatever it says (docs/secure-aggregation.md).
     """
-    fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
+    fitting: Fitting = {
         "privacy": (("on",), "on, as a sum without noise protects nobody"),
         "sampling": ((AUTO, TURNS, FIXED), "fixed or turns, as the number of members is public"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
@@ -57,5 +58,10 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
         "no value, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for "
         f"all settings of sums ask fl-dp plan ({_WHY})",
     )
-    for key, (values, instead) in fitting.items():
-        require(flat[key] in values, key, flat[key], f"{instead} ({_WHY})")
+    require_fitting(flat, fitting, _WHY)
+
+
+def require_fitting(flat: Mapping[str, Scalar], fitting: Fitting, why: str) -> None:
+    """Raise SettingsError for a key whose value is none of `fitting`, which also says what is expected."""
+    for key, (values, expected) in fitting.items():
+        require(flat[key] in values, key, flat[key], f"{expected} ({why})")

@@ -1,7 +1,7 @@
 """How a setting is declared: its range, and what it means. Errors, `fl-dp keys` and written files read it.
 
-Every number of a config has a range. So none reaches a library that cannot hold it, and none asks for more
-memory or time than any machine has.
+Every number of a config has a range. So no library gets a number that it cannot hold, and no number asks for
+more memory or time than any machine has.
 """
 
 import dataclasses
@@ -63,11 +63,11 @@ _ABOUT = "fl_dp"  # key in the metadata of a field
 class About:
     """group: the heading that it is listed under. meaning: a phrase, without a full stop.
 
-    choices: the possible values; for a `Choices`, the names of its files. checked: whether a config is
-    checked against them; if not, the code that uses the value checks it. own: why only our own files will
-    do; empty: others will do too. also: another accepted form besides the choices. page: of docs/, with more.
-    common: most runs set it. may_change: in a resumed run, as it says where and how long, not what is done.
-    path: may name a file or folder of this machine.
+    choices: the possible values; for a `Choices`, the names of its files. checked: the config compares the
+    value with them; if not, the code that uses it does. own: what is expected if only built-in choices are
+    allowed; empty: other packages' are too. also: another accepted form besides the choices. page: of docs/,
+    with more. common: most runs set it. may_change: a resumed run may change it, as it says where and how
+    long, not what is computed. path: it may name a file or folder of this machine.
     """
 
     group: str
@@ -94,7 +94,7 @@ def about(group: str, meaning: str, **more: Any) -> Mapping[str, About]:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What a setting's annotation accepts: a value of `kind`, within the bounds of a number; or a text."""
+    """What a setting's annotation accepts: a value of `kind`, within `bounds` if any; or one of `texts`."""
 
     kind: type
     bounds: Range | None
@@ -109,7 +109,7 @@ class Accepted:
         return first, *self.texts
 
     def takes(self, value: object) -> bool:
-        """Whether it is of that very type and in range; an integer is no float, and true no integer."""
+        """Whether it is exactly of that type and in range: an integer is no float, and true no integer."""
         if type(value) is str and value in self.texts:
             return True
         return type(value) is self.kind and (

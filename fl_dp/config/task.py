@@ -7,7 +7,6 @@ from typing import Any
 
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
-from fl_dp.config.flat import require
 from fl_dp.config.setting import setting
 from fl_dp.errors import ConfigError
 
@@ -97,7 +96,7 @@ class TaskSettings(DataSettings):
     class_weights: str = setting(
         "",
         _TASK,
-        'public weight of each class, such as "1,5", which its losses are multiplied by',
+        'public weight of each class, such as "1,5", that multiplies its losses',
         page="training.md#weights",
     )
     personal: str = setting(
@@ -110,8 +109,8 @@ class TaskSettings(DataSettings):
     augmentation: str = setting(
         "",
         _TASK,
-        "random changes of images in every step: crop:PIXELS, flip, or both with a comma; views:N also takes "
-        "N views of each record, whose losses' mean is its loss; empty: none",
+        "random changes of images in every step: crop:PIXELS, flip, or both with a comma; with views:N a "
+        "record's loss is the mean over N changed copies; empty: none",
         choices=AUGMENTATIONS,
         checked=False,
         own="a change that all sites have",
@@ -122,29 +121,26 @@ class TaskSettings(DataSettings):
         super().__post_init__()
         self._check_views()
         rank, targets = self.adapters
-        require(
-            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)),
+        self._require(
             "lora",
-            self.lora,
+            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)),
             f'"RANK:PATTERNS", a rank from 1 to {MOST_RANK} and patterns of layer names, as in "8:*.qkv"',
         )
         for weight in self.weight_of_class:
-            require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
+            self._require("class-weights", 0 < weight <= MOST_WEIGHT_OF_CLASS, _WEIGHTS)
 
     def _check_views(self) -> None:
         for word in filter(None, self.changes.split(", ")):
             AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
-        require(
-            not (self.features and self.changes),
+        self._require(
             "augmentation",
-            self.augmentation,
+            not (self.features and self.changes),
             f"no value with features = {self.features!r}, which are computed once and not from "
             "augmented views",
         )
-        require(
-            self.views == 1 or bool(self.changes),
+        self._require(
             "augmentation",
-            self.augmentation,
+            self.views == 1 or bool(self.changes),
             "a change beside views:N, such as crop:4, as all views would be the same",
         )
 
@@ -155,12 +151,11 @@ class TaskSettings(DataSettings):
 
     @property
     def views(self) -> int:
-        """Augmented views of each record in a step; 1 unless `augmentation` says more."""
+        """The number of augmented views of each record in a step; 1 unless `augmentation` says more."""
         numbers = [word.removeprefix(_VIEWS) for word in self._augmented if word.startswith(_VIEWS)]
-        require(
-            len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
+        self._require(
             "augmentation",
-            self.augmentation,
+            len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
             f"views:N once, with an integer N from 1 to {MOST_VIEWS}",
         )
         return int(numbers[0]) if numbers else 1
@@ -196,5 +191,5 @@ class TaskSettings(DataSettings):
         return "; ".join(parts)
 
     def of_task(self) -> dict[str, Any]:
-        """These settings alone, by field, for other settings that should mean the same task and records."""
+        """The settings of task and data, by field, for another config with the same task and data."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(TaskSettings)}

@@ -1,8 +1,8 @@
-"""The files that records are read from: whether one has changed, and how a ledger knows them again.
+"""The files that records are read from: whether one has changed, and how a ledger recognises them.
 
-Another schema, unit or label changes the digest of every record, but not the file. So a ledger also knows
-data by the SHA-256 of each file, and by a file's lines as they stand there: most of them stay the same where
-lines are added, changed or put in another order.
+Another schema, unit or label changes the digest of every record, but not the file. So a ledger also
+identifies data by the SHA-256 of each file and by the file's lines: most lines stay the same if some are
+added, changed or reordered.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ State = tuple[tuple[Path, bytes], ...]  # files, and the SHA-256 of each
 
 _SEPARATOR = re.compile(rb"[,;|\t]")
 _FEWEST = 10  # lines
-_DISTINCT = 0.95  # share of lines; with fewer, their values are so few that other data have the same ones
-_ALIKE = 0.1  # share of pairs of lines that may agree on all but the first cell: it may just be a number
+_DISTINCT = 0.95  # least share of distinct lines; with fewer, other data may well have the same lines
+_ALIKE = 0.1  # most pairs of lines that agree on all but the first cell, which may just be a row number
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class FilesRead:
     lines: Lines | None = None
 
     def digests(self) -> Iterable[bytes]:
-        """SHA-256 of each file, and the distinct lines, unless other data may well have them, too.
+        """SHA-256 of each file, and its distinct lines unless other data may well have the same ones.
 
-        A ledger hashes all with its key. Lines are read only when it asks, once for each account. DataError
-        for a file that has changed since its records were read.
+        A ledger hashes all of them with its key. Lines are read only when it asks, once for each account.
+        DataError for a file that has changed since its records were read.
         """
         files = [digest for _, digest in self.state]
         if self.lines is None:
@@ -56,7 +56,7 @@ def raw_lines(path: Path) -> list[bytes]:
 
 
 def _digest(path: Path) -> bytes:
-    """Empty for what is no file, or cannot be read: its source says why."""
+    """Empty for what is no file or cannot be read: its data source says why."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
@@ -67,8 +67,8 @@ def _digest(path: Path) -> bytes:
 def _tell_apart(lines: Sequence[bytes]) -> bool:
     """Whether other data rarely have the same lines.
 
-    Two tables of unlike patients may both number them and say yes or no of each: those lines are distinct in
-    each table, and half of them are in the other.
+    Two tables of different patients may both hold a row number and a yes or no: all lines of each table are
+    distinct, but half of them are in the other table, too.
     """
     if len(set(lines)) < max(_FEWEST, _DISTINCT * len(lines)):
         return False

@@ -1,7 +1,7 @@
 """Fixed functions of single records, such as the scattering transform, chosen by the setting `features`.
 
-Each is a function of one record alone: nothing is fitted, sampled or counted, so that it costs no privacy. A
-record's identity and spending depend on the record as it was read.
+Each is a function of one record alone. Nothing is fitted, sampled or counted, so it costs no privacy. A
+ledger identifies the record as it was read.
 """
 
 import logging
@@ -25,11 +25,11 @@ _TRIED = 3  # made-up records
 class Features:
     """The constant `FEATURES` of a file in features/.
 
-    of: from records as they were read, (n, ...), and the argument to their features, (n, ...) float32. Each
+    of: takes records as they were read, (n, ...), and the argument; returns float32 features (n, ...). Each
     row is a function of that record alone, to the last bit: the same in any batch.
-    shape: from the shape of one record to that of its features; ValueError, with the reason, for a shape or
-    an argument that it cannot take. It is called before any record is seen.
-    argument: what users write after the name, as errors call it: DEPTH of `scatter:DEPTH`. None: nothing.
+    shape: takes the shape of one record and the argument; returns the shape of its features. ValueError, with
+    the reason, for a shape or argument that it cannot take. It is called before any record is seen.
+    argument: its name in errors, DEPTH of `scatter:DEPTH`. None: there is none.
     default: the argument if it is left out; empty: it is required.
     """
 

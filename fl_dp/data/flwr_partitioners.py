@@ -1,4 +1,4 @@
-"""flwr_datasets.partitioner without imports that are not needed here: plots and `datasets`."""
+"""flwr_datasets.partitioner, without its slow imports: plotting and `datasets`."""
 
 import importlib
 import importlib.util
@@ -16,8 +16,7 @@ from fl_dp.data.partition_scheme import Indices, Labels
 
 _PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 
-# All are reported better elsewhere: the first by the DataError that follows, the others by the schemes'
-# files.
+# The first is followed by a DataError; partitions.py explains the others.
 _EXPECTED_WARNINGS = (
     "The specified min_partition_size",
     "Classes: .* will NOT be used",
@@ -35,14 +34,14 @@ def split_by(partitioner: Any, labels: Labels, number: int) -> list[Indices]:
 
 
 class LabelDataSet:
-    """What partitioners use of `datasets.Dataset`, with one column; a part is an array of row numbers.
+    """What partitioners use of `datasets.Dataset`, with one column. A part is an array of row numbers.
 
-    A data set object for each part takes a millisecond or two to build and to read. With thousands of parts
-    that is most of the time.
+    A data set object takes a millisecond or two to build and read; with thousands of parts that is most of
+    the time.
     """
 
     def __init__(self, labels: Labels, rows: Indices | None = None) -> None:
-        """rows: numbers of the rows that the labels belong to; their positions if left out."""
+        """rows: the row number of each label; its position if left out."""
         self._labels = labels
         self._rows = np.arange(len(labels)) if rows is None else rows
 
@@ -54,7 +53,7 @@ class LabelDataSet:
         return len(self)
 
     def __getitem__(self, column: str) -> Labels:
-        """The labels, whatever the column's name: there is no other column."""
+        """The labels: there is no other column."""
         return self._labels
 
     def unique(self, column: str) -> list[int]:
@@ -69,7 +68,7 @@ class LabelDataSet:
         return LabelDataSet(self._labels[order], self._rows[order])
 
     def shard(self, num_shards: int, index: int, contiguous: bool) -> Indices:
-        """Part number `index` of `num_shards` parts; their sizes differ by at most one, larger ones first."""
+        """Part `index` of `num_shards` parts, whose sizes differ by at most one; larger ones come first."""
         if not contiguous:
             raise NotImplementedError("only parts of neighbouring rows")
         size, larger = divmod(len(self), num_shards)
@@ -81,11 +80,11 @@ class LabelDataSet:
 def partitioners() -> ModuleType:
     """The module `flwr_datasets.partitioner`, whose partitioners accept only a LabelDataSet.
 
-    The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics). Its
-    partitioners import `datasets` (pandas, PyArrow, aiohttp) for one type. Together that takes 2 s and 100
-    MiB in every process that splits data, and Flower starts a process for each message. So two stand-ins
-    exist while the partitioners are imported: an empty package, and a `datasets` with that type alone. Both
-    are removed afterwards, and so is this copy: `import flwr_datasets` then imports the real package.
+    The package's __init__ imports plotting (Matplotlib, seaborn, SciPy's statistics). Its partitioners import
+    `datasets` (pandas, PyArrow, aiohttp) for one type. Together that takes 2 s and 100 MiB in every process
+    that splits data, and Flower starts a process for each message. So two stand-ins exist during the import:
+    an empty package, and a `datasets` with that type alone. Afterwards they and this copy are removed:
+    `import flwr_datasets` then imports the real package.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     package, data_sets = ModuleType(_PACKAGE), ModuleType(_DATA_SETS)
@@ -97,7 +96,7 @@ def partitioners() -> ModuleType:
 
 @contextmanager
 def _imported_instead(stand_ins: dict[str, ModuleType]) -> Iterator[None]:
-    """Within the block, importing a name of `stand_ins` gives the stand-in; afterwards all is as before."""
+    """Within the block, imports of these names give the stand-ins; afterwards all is as before."""
     real = _take_out(stand_ins)
     sys.modules.update(stand_ins)
     try:

@@ -1,4 +1,4 @@
-"""Images from their files' bytes, converted to one size and colour mode if the settings say so."""
+"""Decodes images, and converts them to one size and colour mode if the settings say so."""
 
 import io
 import warnings
@@ -18,9 +18,9 @@ Pixels = NDArray[np.uint8]
 
 
 def stack(images: Iterable[tuple[str, bytes]], number: int, reading: Reading) -> Tensor:
-    """uint8 (n, C, H, W) of `number` images, each named for errors; all must have the shape of the first.
+    """uint8 (n, C, H, W) of `number` images, each with its name for errors; all must have one shape.
 
-    DataError, naming the image, for one that cannot be read or differs from the first.
+    DataError, which names the image, for one that cannot be read or has another shape than the first.
     """
     stacked, first_name = np.empty(0, dtype=np.uint8), ""
     for row, (name, content) in enumerate(images):
@@ -45,27 +45,27 @@ def _pixels(name: str, content: bytes, reading: Reading) -> Pixels:
         with warnings.catch_warnings(), Image.open(io.BytesIO(content)) as image:
             warnings.simplefilter("ignore")  # Pillow warns about files that it reads nevertheless
             found = image.mode
-            brought = _brought(image, reading)
-            pixels = np.asarray(brought)
+            converted = _converted(image, reading)
+            pixels = np.asarray(converted)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises
         raise DataError(
             f"{name}: expected a readable image ({type(error).__name__}): it may be truncated, or not "
             "an image."
         ) from None
-    if brought.mode not in ("L", "RGB"):
+    if converted.mode not in ("L", "RGB"):
         raise DataError(f"{name}: expected an image of colour mode L or RGB, not {found}; {_way_out(found)}")
     return pixels
 
 
 def _way_out(mode: str) -> str:
     if mode in _CONVERTED:
-        return f"image-mode brings {', '.join(sorted(_CONVERTED))} to one."
+        return f"image-mode converts {', '.join(sorted(_CONVERTED))} to one."
     if mode.startswith(("I", "F")):
         return "it has more than 8 bits a pixel: convert it to 8 bits first, such as value // 256."
     return "convert it to L or RGB first."
 
 
-def _brought(image: Image.Image, reading: Reading) -> Image.Image:
+def _converted(image: Image.Image, reading: Reading) -> Image.Image:
     """Convert to the size and mode of the settings. Transparent pixels keep their underlying colour."""
     if reading.image_mode and image.mode in _CONVERTED:
         if image.mode == "P":

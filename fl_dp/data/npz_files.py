@@ -1,7 +1,7 @@
-"""Reads arrays of an untrusted .npz file: what a header claims is first compared with the file.
+"""Reads arrays of an untrusted .npz file, after comparing the sizes that headers claim with the file.
 
-NumPy allocates what an array's header says before it reads a byte of it. A header of 100 bytes may claim 28
-GiB, and so may a zip's directory; and a zip may really expand to a thousand times its size.
+NumPy allocates the size in an array's header before it reads the array. A header of 100 bytes may claim 28
+GiB, and so may a zip's directory. A zip may also really expand to a thousand times its size.
 """
 
 import math
@@ -49,8 +49,8 @@ def read_npz(path: Path, wanted: Callable[[Collection[str]], Collection[str]]) -
     """Some of the file's arrays, by name. wanted: picks names from those in the file; may raise DataError.
 
     DataError, with the file's name and no value, for a file that is missing, damaged, no .npz file, or larger
-    than this machine's memory; for arrays of objects, which could run code; and if a header claims more than
-    the file holds. Nothing is allocated before that is known.
+    than this machine's memory; for arrays of objects, which could run code; and for a header that claims more
+    than the file holds. All of this is checked before memory is allocated.
     """
     try:
         with path.open("rb") as file:
@@ -81,7 +81,6 @@ def _instead(file: IO[bytes]) -> str:
 
 
 def machine_memory() -> int:
-    """This machine's memory in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -100,8 +99,8 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str, member: zipfi
         most = most * _MOST_DEFLATED + _SLACK
     if min(shape, default=0) < 0 or not start + size == member.file_size <= most:
         raise DataError(
-            f"{path}: {name} claims shape {_short(shape)} of {kind}, which is not what the file holds; it is "
-            "damaged."
+            f"{path}: {name} claims shape {shape!s:.60} of {kind}, which is not what the file holds; it "
+            "is damaged."
         )
     if member.compress_size > path.stat().st_size:
         raise DataError(f"{path}: {name} is cut off; the file is damaged.")
@@ -125,8 +124,3 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         found: np.ndarray = npy.read_array(file, allow_pickle=False)  # a pickle could run code
         file.read()  # to its end, where the checksum is verified
         return found
-
-
-def _short(shape: tuple[int, ...]) -> str:
-    text = str(shape)
-    return text if len(text) <= 60 else f"{text[:60]}..."

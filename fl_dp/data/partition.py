@@ -14,7 +14,7 @@ from fl_dp.data.partition_scheme import (
     is_whole,
 )
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import DataError
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +29,7 @@ def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices
 
 
 def _of_persons(train: TensorData, scheme: Partition, settings: PartitionSettings) -> list[Indices]:
-    """Parts of whole persons: a person in two parts would have two budgets."""
+    """Parts that keep each person whole: a person in two parts would have two budgets."""
     if scheme.labels != "any":
         raise DataError(
             f"partition = {settings.scheme!r} splits by each record's label, which would divide persons "
@@ -52,8 +52,6 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
     _check_kind(labels, partition, settings)
     if number > len(labels):
         raise DataError(f"{len(labels)} {_items(settings)} cannot be split among {number} clients.")
-    if settings.seed < 0:
-        raise ConfigError(f"Expected seed={settings.seed} >= 0.")
     order = np.random.default_rng(settings.seed).permutation(len(labels))
     try:
         parts = [np.sort(order[rows]) for rows in partition.split(labels[order], settings)]
@@ -69,31 +67,27 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
 
 
 def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
-    """(n,) the number of each record's site or group, by the column that the settings name.
-
-    DataError if the records have neither, or other columns.
-    """
-    if train.sites and train.sites_by in ("", settings.argument):
-        of_sites: Labels = np.unique(np.array(train.sites), return_inverse=True)[1]
-        return of_sites
+    """(n,) the number of each record's site or group, by the column that the settings name."""
+    named = [(train.sites, train.sites_by), (train.groups, train.grouped_by)]
+    for names, column in named:
+        if names and column in ("", settings.argument):
+            numbers: Labels = np.unique(np.array(names), return_inverse=True)[1]
+            return numbers
+    known = [column for _, column in named if column]
     if not train.groups and not train.sites:
         raise DataError(
-            f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
+            f"partition = {settings.scheme!r}: the data have no groups. A table's schema declares them by a "
             'column of kind "group" or "site", an .npz file by the array groups_train, a task by '
             "TensorData.groups or TensorData.sites."
         )
-    if not train.groups or train.grouped_by not in ("", settings.argument):
-        known = [one for one in (train.sites_by, train.grouped_by) if one]
-        raise DataError(
-            f"partition = {settings.scheme!r}: the records are grouped by {' and '.join(map(repr, known))}; "
-            f"write {' or '.join(f'by:{one}' for one in known)}."
-        )
-    numbers: Labels = np.unique(np.array(train.groups), return_inverse=True)[1]
-    return numbers
+    raise DataError(
+        f"partition = {settings.scheme!r}: the records are grouped by {' and '.join(map(repr, known))}; "
+        f"write {' or '.join(f'by:{one}' for one in known)}."
+    )
 
 
 def _items(settings: PartitionSettings) -> str:
-    """What is split, in words. Groups are split by their records, also if they are persons."""
+    """What is split, in words: records, also if `by:COLUMN` keeps groups whole."""
     return "persons" if settings.persons and not settings.argument else "records"
 
 

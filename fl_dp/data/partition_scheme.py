@@ -1,6 +1,5 @@
 """The descriptor of a partition scheme: a row of the table in partitions.py."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -9,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.choices import PARTITIONS
+from fl_dp.config import flat
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
 
 Indices = NDArray[np.int64]
 Labels = NDArray[Any]  # of a kind that the scheme declares
@@ -23,8 +22,8 @@ Kind = Literal["any", "class", "number"]
 class PartitionSettings:
     """Everything but the data that decides which record is in which part.
 
-    scheme: the setting `partition`, with its argument if any. number: of parts. persons: whether all records
-    of a person, which is then their group, must be in one part.
+    scheme: the setting `partition`, with its argument if any. number: of parts. persons: all records of a
+    person, their group, must be in one part.
     """
 
     scheme: str
@@ -46,10 +45,6 @@ class PartitionSettings:
         return self.scheme.partition(":")[2]
 
 
-def _nothing_to_check(settings: PartitionSettings) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A way to split a data set among clients.
@@ -58,21 +53,21 @@ class Partition:
     two parts, no part empty. The labels come in an order shuffled by the seed. A function of its arguments
     alone; ValueError if the labels cannot be split in this way.
     remedy: what to try then.
-    parameter: what the argument says, as data set names in ledgers have it after the scheme's name; None: as
-    it is written, after a colon. So arguments that give other parts must differ in it, and it must never
-    change for an argument that somebody has used.
+    parameter: the argument as data set names in ledgers write it, after the scheme's name; None: as the user
+    wrote it, after a colon. Arguments that give other parts must differ in it, and it must never change for
+    an argument that somebody has used.
     check: raises ConfigError for settings that are wrong for any data.
-    by: what `split` is given: "labels", or instead "groups", the records' groups as numbers from 0, in the
-    order of the groups' names.
+    by: what `split` is given: "labels", or "groups", the records' groups as numbers from 0, in the order of
+    their names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
-    argument: what users write after the name, as errors call it: N of `shards:N`. None: nothing.
+    argument: its name in errors, N of `shards:N`. None: there is none.
     labels: "class", one class per record; "number", one float; "any": labels do not matter.
     """
 
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
     remedy: str = "fewer clients"
     parameter: Callable[[PartitionSettings], str] | None = None
-    check: Callable[[PartitionSettings], object] = _nothing_to_check
+    check: Callable[[PartitionSettings], object] = lambda settings: None
     by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None
@@ -106,13 +101,7 @@ def _named(settings: PartitionSettings) -> Partition:
     return partition
 
 
-def number_in(settings: PartitionSettings, wanted: str, least: float, most: float = math.inf) -> float:
-    """The argument, or what stands before its colon, as a number in that range; ConfigError, with `wanted` in
-    words, for anything else."""
-    try:
-        number = float(settings.argument.partition(":")[0])
-    except ValueError:
-        number = math.nan
-    if not least <= number <= most:
-        raise ConfigError(f"partition = {settings.scheme!r}: expected {wanted}.")
-    return number
+def number_in(settings: PartitionSettings, wanted: str, least: float, most: float) -> float:
+    """The argument, up to its colon if any, as a number in that range; else ConfigError. wanted: in words."""
+    word = settings.argument.partition(":")[0]
+    return flat.number_in("partition", settings.scheme, word, least, most, wanted)

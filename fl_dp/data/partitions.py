@@ -16,7 +16,7 @@ Parts = Sequence[Indices]
 
 
 def _by_flwr(made: Callable[[Any, PartitionSettings], Any]) -> Callable[[Labels, PartitionSettings], Parts]:
-    """A split by one of flwr's partitioners. made: makes it, from their module."""
+    """A split by one of flwr's partitioners, which `made` makes from their module."""
     return lambda labels, settings: split_by(made(partitioners(), settings), labels, settings.number)
 
 
@@ -55,7 +55,7 @@ def _strictness(settings: PartitionSettings) -> float:
 
 
 def _sizes_of(settings: PartitionSettings) -> list[int]:
-    """The sizes at the argument's end; ConfigError unless there is one, at least 1, for each client."""
+    """The sizes at the argument's end; ConfigError unless each client has one, of at least 1."""
     text = f"partition = {settings.scheme!r}"
     try:
         sizes = [int(part) for part in settings.argument.rpartition(":")[2].split(",")]
@@ -82,11 +82,6 @@ def _sizes_within(labels: Labels, settings: PartitionSettings) -> list[int]:
 def _sizes(labels: Labels, settings: PartitionSettings) -> Parts:
     sizes = _sizes_within(labels, settings)
     return split_by(partitioners().SizePartitioner(sizes), labels[: sum(sizes)], settings.number)
-
-
-def _check_alpha_and_sizes(settings: PartitionSettings) -> None:
-    _alpha(settings)
-    _sizes_of(settings)
 
 
 def _inner_dirichlet(labels: Labels, settings: PartitionSettings) -> Parts:
@@ -121,8 +116,8 @@ CHOICES = {
     "iid": Partition(
         _by_flwr(lambda flwr, one: flwr.IidPartitioner(one.number)), one_is_all=True, labels="any"
     ),
-    # sizes in the ratio 1 : 2 : 3 ..., 1 : 4 : 9 ..., and e : e^2 : e^3 ..., drawn uniformly; in the last,
-    # most of few clients get next to nothing
+    # sizes in the ratio 1 : 2 : 3 ..., 1 : 4 : 9 ..., and e : e^2 : e^3 ..., drawn uniformly; with the last,
+    # most clients get almost nothing
     "linear": Partition(_by_flwr(lambda flwr, one: flwr.LinearPartitioner(one.number)), labels="any"),
     "square": Partition(_by_flwr(lambda flwr, one: flwr.SquarePartitioner(one.number)), labels="any"),
     "exponential": Partition(
@@ -186,12 +181,12 @@ CHOICES = {
         _inner_dirichlet,
         remedy="a larger alpha or smaller sizes",
         parameter=lambda settings: f"{_alpha(settings)!r} {_in_words(_sizes_of(settings))}",
-        check=_check_alpha_and_sizes,
+        check=lambda settings: (_alpha(settings), _sizes_of(settings)),
         argument="ALPHA:SIZE,SIZE",
     ),
-    # By a column, so that all records of a person, or of a hospital, are at one client. With as many clients
-    # as groups, as flwr_datasets' NaturalIdPartitioner: client k has group k, sorted by name. With fewer
-    # clients, as its GroupedNaturalIdPartitioner: each has several groups, drawn by the seed. Those two
-    # determine the number of clients themselves, the second in steps; here it is given.
+    # By a column, so that all records of a person or hospital are at one client. With as many clients as
+    # groups, client k has group k, sorted by name, as in flwr_datasets' NaturalIdPartitioner. With
+    # fewer, each has several groups, drawn by the seed, as in its GroupedNaturalIdPartitioner. Unlike there,
+    # the number of clients is given.
     "by": Partition(_by, by="groups", argument="COLUMN"),
 }

@@ -1,9 +1,8 @@
 """Persons as examples: all records of a person are one example, whose loss is the mean of theirs.
 
-A person is what is sampled, clipped and counted. Neighbouring data sets differ in one person with all of its
-records, and the sum of a step then differs by one clipped vector: the theorems of the Poisson-sampled
-Gaussian are about such examples, whatever they hold. So the accountant is the same as for records, given the
-number of persons.
+Persons are sampled, clipped and counted. Neighbouring data sets differ in one person with all of its records,
+so the sum of a step differs by one clipped vector. The theorems of the Poisson-sampled Gaussian are about
+such examples, whatever they hold. So accounting is the same as for records, with the number of persons.
 """
 
 import hashlib
@@ -28,8 +27,8 @@ from fl_dp.form import Form
 class PersonData:
     """Records grouped by person. An example is a person, of whom the first `most` records count.
 
-    records: with `groups`, the persons' ids. most: public, and the number of records that every example is
-    padded to, so that no shape reveals how many somebody has.
+    records: their `groups` are the persons' ids. most: public; every example is padded to this number of
+    records, so that no shape reveals how many a person has.
 
     DataError for records without an id.
     """
@@ -40,9 +39,8 @@ class PersonData:
     def __post_init__(self) -> None:
         if not self.records.groups:
             raise DataError(
-                "unit = person: the data do not say whose records they are; a table's schema declares it "
-                'by a column of kind "group", an npz file by groups_train, a task by the groups of its '
-                "TensorData."
+                "unit = person: the data do not say whose records they are. A table's schema declares it by "
+                'a column of kind "group", an npz file by groups_train, a task by TensorData.groups.'
             )
         if not all(self.records.groups):
             raise DataError("unit = person: some records have no person; give each an id, or leave them out.")
@@ -69,10 +67,10 @@ class PersonData:
 
     def fingerprint(self) -> str:
         """SHA-256 over the set of persons, each with the set of its records, in hex; independent of order."""
-        records = self.records.digests()
+        records, order = self.records.digests(), self._order.tolist()
         persons = sorted(
-            _sha256(name.encode() + b"\0" + b"".join(sorted(records[row] for row in rows)))
-            for name, rows in zip(self._names, self._rows_of_all, strict=True)
+            _sha256(name.encode() + b"\0" + b"".join(sorted(records[row] for row in order[start:end])))
+            for name, (start, end) in zip(self._names, pairwise(self._bounds.tolist()), strict=True)
         )
         return hashlib.sha256(b"persons\n" + b"".join(persons)).hexdigest()
 
@@ -110,24 +108,14 @@ class PersonData:
         counts = np.bincount(self._numbers, minlength=len(self._names))
         return torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
-    @property
-    def _counts(self) -> Tensor:
-        return self._bounds[1:] - self._bounds[:-1]
-
-    @property
-    def _rows_of_all(self) -> list[list[int]]:
-        ends = self._bounds.tolist()
-        order = self._order.tolist()
-        return [order[start:end] for start, end in pairwise(ends)]
-
     def _rows(self, persons: Tensor) -> tuple[Tensor, Tensor]:
         """(b, most) row numbers of the persons' records, and the weight of each."""
-        counts = self._counts[persons]
-        counted = counts.clamp(max=self.most)[:, None]
+        starts = self._bounds[persons]
+        counted = (self._bounds[persons + 1] - starts).clamp(max=self.most)[:, None]
         places = torch.arange(self.most).expand(len(persons), -1)
         there = places < counted
         places = torch.where(there, places, 0)
-        rows = self._order[self._bounds[persons][:, None] + places]
+        rows = self._order[starts[:, None] + places]
         return rows, there.float() / counted
 
 

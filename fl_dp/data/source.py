@@ -25,7 +25,7 @@ _BESIDE = (".toml", ".csv", ".json")  # what describes the files of a folder
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records are encoded: the settings of the same names, which are public and no statistics of them."""
+    """How records are encoded: the settings of these names. They are public, and no statistics of records."""
 
     schema: str = ""
     columns: str = ""
@@ -49,7 +49,7 @@ class Location:
     """Where a source finds its data, and how it encodes them.
 
     root: the setting `data-root`, absolute; for torchvision's data sets. argument: what the user wrote after
-    the name, an absolute path if the source says that it is a path; empty for a source without one.
+    the name, made absolute if it is a path; empty if the source takes none.
     """
 
     root: Path
@@ -72,17 +72,16 @@ class Source:
     """A data source that users can choose: the constant `SOURCE` of a file in sources/.
 
     load: one split of the data; DataError says which file is missing or wrong and what was expected.
-    argument: what users write after the name, as errors call it: PATH of `npz:PATH`. None: nothing.
-    is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
-    starts, so that the run's own config means the same from another working directory. Written as
-    `is_path=True` in the source's file, because it is read there before anything is imported.
-    schema: the data's schema, known without any record, from the file at `schema_file`. None: none is read.
-    inputs: all inputs (n, ...) as in a TensorData, in the file's order,
-    labelled or not: what to predict for. None: those of the test split. table: for table sources, how to read
-    one, as far as a schema says it; `fl-dp schema` drafts the rest.
-    public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
-    endings: of the files with records in a folder that the argument names; others there count for nothing in
-    a ledger. lines: reads the lines of such a file, or its rows; None: a ledger knows it only as a whole.
+    argument: its name in errors, PATH of `npz:PATH`. None: there is none.
+    is_path: the argument names a file or folder. It may be relative, and is made absolute before a run
+    starts, so that the run's own config means the same from another working directory. Write `is_path=True`
+    in the source's file: that text is looked for before anything is imported.
+    schema: the data's schema, from the file at `schema_file`, read without any record. None: there is none.
+    inputs: all inputs (n, ...) as in a TensorData, in the file's order, labelled or not: what to predict for.
+    None: those of the test split. table: of a source of tables: reads one by a schema, which may be empty.
+    public: a benchmark set that anybody may have, so that nobody's privacy is at stake.
+    endings: of files with records, if the argument names a folder; a ledger ignores its other files. lines:
+    reads the lines of such a file, or its rows; None: a ledger identifies the file only as a whole.
     """
 
     load: Callable[[Location, Split], TensorData]
@@ -98,63 +97,49 @@ class Source:
 
 
 def data_of(settings: DataSettings, split: Split) -> TensorData:
-    """One split of the data that the settings name; see `load_data`."""
-    return load_data(settings.data, Path(settings.data_root), split, Reading.of(settings))
+    """One split of the data that the settings name; do not write into its tensors: equal files are read once.
 
-
-def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
-    """One split of the data set `name`; do not write into its tensors, as equal files are read only once.
-
-    Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the
-    source does not read; also what the source raises.
+    ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the source does
+    not read; also raises what the source raises.
     """
-    source, location = _located(absolute_name(name), root.expanduser().absolute(), reading)
+    source, location = _located(settings)
     if not source.is_path or (location.path.is_dir() and not source.endings):
         return source.load(location, split)  # it does not say which files would show a change
     return _load(source, location, split, state_of(_may_be_read(source, location)))
 
 
 def seen(settings: DataSettings) -> tuple[int, ...]:
-    """Size and time of the named file or folder: a quick look, between two that compare contents."""
-    source, location = _located_by(settings)
+    """Size and time of the named file or folder: a quick check; `data_of` compares contents."""
+    source, location = _located(settings)
     found = location.path.stat() if source.is_path and location.path.exists() else None
     return (found.st_size, found.st_mtime_ns) if found else ()
 
 
 def schema_of(settings: DataSettings) -> "Schema | None":
-    """The schema of the data that the settings name; None without one.
-
-    Raises as `load_data`, but needs no data.
-    """
-    source, location = _located_by(settings)
+    """The schema of the data that the settings name, if any; raises as `data_of`, but needs no data."""
+    source, location = _located(settings)
     return source.schema(location) if source.schema else None
 
 
 def absolute_schema(path: str) -> str:
-    """`path` as an absolute one; empty if it is empty."""
+    """`path`, made absolute unless it is empty."""
     return str(Path(path).expanduser().absolute()) if path else ""
 
 
 def schema_text(settings: DataSettings) -> str:
-    """The text of the schema file of the named data; empty without one.
-
-    Raises as `load_data`, but needs no data.
-    """
-    source, location = _located_by(settings)
+    """The text of that schema's file; empty without one. Raises as `data_of`, but needs no data."""
+    source, location = _located(settings)
     return source.schema_file(location).read_text(encoding="utf-8") if source.schema_file else ""
 
 
 def load_inputs(settings: DataSettings) -> Tensor | None:
-    """The inputs of the named data, labelled or not; None if only labelled data can be read.
-
-    Raises as `load_data`.
-    """
-    source, location = _located_by(settings)
+    """The data's inputs, labelled or not; None if only labelled data can be read. Raises as `data_of`."""
+    source, location = _located(settings)
     return source.inputs(location) if source.inputs else None
 
 
 def absolute_name(name: str) -> str:
-    """`name`, with its argument made absolute if it is a path; ConfigError as in `load_data`."""
+    """`name`, with its argument made absolute if it is a path; ConfigError as in `data_of`."""
     source, argument = choose_source(name)
     if not (source.is_path and argument):
         return name
@@ -162,7 +147,7 @@ def absolute_name(name: str) -> str:
 
 
 def files_of(paths: Iterable[Path]) -> FilesRead:
-    """Files that a user's own code reads, known to a ledger as if the source of their kind had read them.
+    """Files that a user's own code reads, as a ledger identifies those of a built-in source.
 
     DataError for one that cannot be read.
     """
@@ -174,7 +159,7 @@ def files_of(paths: Iterable[Path]) -> FilesRead:
 
 
 def _lines_of(path: Path) -> Iterable[bytes]:
-    """Lines of a text, rows of a table that is none; nothing of other files. CSV needs no library here."""
+    """Lines of a text file, rows of an .npz or Parquet file; nothing of other files."""
     kind = path.suffix[1:].lower()
     if kind in ("npz", "parquet"):
         return SOURCES.load(kind, Source).lines(path)  # type: ignore[misc]  # both have it
@@ -184,7 +169,7 @@ def _lines_of(path: Path) -> Iterable[bytes]:
 
 @lru_cache(maxsize=2)  # server, clients and checks of one process ask for the same splits
 def _load(source: Source, location: Location, split: Split, state: State) -> TensorData:
-    """state: of all that may be read, by contents: a file may change and keep its time and size."""
+    """state: the contents of all files that may be read; one may change and keep its time and size."""
     path, test = location.path, location.path / TEST  # a folder's test records may be a common set
     own = tuple(
         (file, digest)
@@ -203,16 +188,14 @@ def _may_be_read(source: Source, location: Location) -> Iterator[Path]:
         yield from (source.schema_file(location), path.parent / f"{TEST}{path.suffix}")
 
 
-def _located_by(settings: DataSettings) -> tuple[Source, Location]:
-    root = Path(settings.data_root).expanduser().absolute()
-    return _located(absolute_name(settings.data), root, Reading.of(settings))
-
-
-def _located(name: str, root: Path, reading: Reading) -> tuple[Source, Location]:
-    source, argument = choose_source(name)
+def _located(settings: DataSettings) -> tuple[Source, Location]:
+    source, argument = choose_source(absolute_name(settings.data))
+    reading = Reading.of(settings)
     if reading.schema and source.schema is None:
-        raise ConfigError(f"schema = {reading.schema!r}: data = {name!r} has no schema; leave it empty.")
-    return source, Location(root, argument, reading)
+        raise ConfigError(
+            f"schema = {reading.schema!r}: data = {settings.data!r} has no schema; leave it empty."
+        )
+    return source, Location(Path(settings.data_root).expanduser().absolute(), argument, reading)
 
 
 def choose_source(name: str) -> tuple[Source, str]:

@@ -1,4 +1,4 @@
-"""The subgroup of each record, by publicly declared names: results are reported for each separately."""
+"""The subgroup of each record: results are reported for each subgroup. Their names are declared publicly."""
 
 import dataclasses
 from collections import Counter

@@ -29,9 +29,7 @@ _OF_DOUBLES = ' Write x.float(), or x.astype("float32") of an array.'
 _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
-@dataclass(
-    frozen=True, slots=True, eq=False
-)  # eq=False: comparing tensors gives no single bool, so identity counts
+@dataclass(frozen=True, slots=True, eq=False)  # not ==: comparing tensors gives no single bool
 class TensorData:
     """Labelled examples, held in memory as they were read.
 
@@ -44,15 +42,15 @@ class TensorData:
         classes: One name per label, per column of numbers, or per possible next token.
         vocabulary: The number of tokens, if x are tokens.
         groups: One name per record, by which it may be assigned to a client; empty if there are none.
-        raw: A digest of every record before it was encoded; empty if x and y are the records themselves. It
-            determines what a record has spent, however it is encoded.
+        raw: A digest of every record before it was encoded; empty if x and y are the records themselves. A
+            ledger identifies a record by it, however the record is encoded.
         grouped_by: The column that the groups are from; empty if it has no name.
         sites: The site of each record, by which it may also be assigned to a client.
-        sites_by: As `grouped_by`, of the sites.
-        features: Replaces x as the model's input, computed on first use; None: x itself. A record is the
-            same with features and without.
-        subgroups: Of test records, for separate results; nothing that trains reads them.
-        read: The files that they are from, also of a part; None: they are from none that is known.
+        sites_by: The column that the sites are from; empty if it has no name.
+        features: Replaces x as the model's input, computed on first use; None: x itself. A ledger identifies
+            a record by x in either case.
+        subgroups: Of test records, for separate results; training never reads them.
+        read: The files that the records are from, also for a part of them; None: unknown.
 
     Raises:
         DataError: Anything else, and numbers that are not finite.
@@ -99,10 +97,10 @@ class TensorData:
 
     @classmethod
     def of(cls, dataset: Any, classes: Sequence[str] = ()) -> Self:
-        """The records of a torch data set: an input and a target each, both tensors, or the target a number.
+        """The records of a torch data set, each an input, a tensor, and a target, a tensor or a number.
 
-        classes: a name for each label, if labels are integers; how many there are is public, and never taken
-        from labels. Each record is read once, whatever the data set draws. DataError for anything else.
+        classes: a name for each label, if labels are integers; their number is public, and never counted in
+        labels. Each record is read once, so random transforms are applied once. DataError for anything else.
         """
         records = [dataset[i] for i in range(len(dataset))]
         if not records or not all(isinstance(one, tuple | list) and len(one) == 2 for one in records):
@@ -123,16 +121,12 @@ class TensorData:
     @property
     def form(self) -> Form:
         """What is public about the records."""
-        wide = self.y.ndim == 2
+        shape, wide = tuple(self.x.shape[1:]), self.y.ndim == 2
         targets: Targets = "numbers" if self.y.is_floating_point() else "tokens" if wide else "class"
         outputs = (self.y.shape[1] if wide else 1) if targets == "numbers" else len(self.classes)
-        return Form(self._shape, outputs, targets, self.vocabulary)
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        """Shape of one input."""
-        shape = tuple(self.x.shape[1:])
-        return self.features.shape(shape) if self.features else shape
+        if self.features:
+            shape = self.features.shape(shape)
+        return Form(shape, outputs, targets, self.vocabulary)
 
     @property
     def inputs(self) -> Tensor:
@@ -144,10 +138,7 @@ class TensorData:
         return self._computed[0]
 
     def with_features(self, features: FixedFeatures | None, computed: Tensor | None = None) -> Self:
-        """The same records with those features. computed: their features, if known already.
-
-        DataError for records that cannot have them.
-        """
+        """The same records with `features`; DataError if they cannot be computed. computed: if known."""
         made = dataclasses.replace(self, features=features)
         if computed is not None:
             made._computed.append(computed)
@@ -157,7 +148,7 @@ class TensorData:
         return len(self.y)
 
     def __repr__(self) -> str:
-        """No record: a notebook and a log show it."""
+        """Shows no record: notebooks and logs print it."""
         return f"TensorData({len(self)} records, {self.form})"
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Texts as tokens of a public vocabulary: bytes, hashed words, or a tokenizer.json's. None is fitted."""
+"""Encodes texts as tokens of a public vocabulary: bytes, hashed words, or a tokenizer.json's."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +30,8 @@ Tokens = NDArray[np.int64]
 class Encoder:
     """size: of the vocabulary. padding: the padding token; None: there is none.
 
-    Without a tokenizer, 0 is padding, and byte b is token b + 1; or, for `words`, each lower-case word and
-    mark is one of the size - 1 others, by its hash.
+    Without a tokenizer, 0 is padding. Byte b is token b + 1; with `words`, each lower-case word or mark is
+    one of the other size - 1 tokens, by its hash.
     """
 
     size: int
@@ -45,13 +45,13 @@ class Encoder:
         return self.tokenizer is None and not self.words
 
     def running(self, text: str) -> tuple[Tokens, Tokens]:
-        """All tokens of a running text, (n,), and where each ends: in bytes or in characters of the text."""
+        """All tokens of a running text, (n,), and where each ends, in bytes or characters of the text."""
         if self.words:
             found = list(_WORD.finditer(text))
             tokens = np.array([self._word(one.group()) for one in found], dtype=np.int64)
             return tokens, np.array([one.end() for one in found], dtype=np.int64)
         if self.tokenizer is None:
-            tokens = _byte_tokens(text)
+            tokens = np.frombuffer(text.encode(), np.uint8).astype(np.int64) + 1
             return tokens, np.arange(1, len(tokens) + 1)
         self.tokenizer.no_truncation()
         encoded = self.tokenizer.encode(text, add_special_tokens=False)
@@ -66,7 +66,7 @@ class Encoder:
         return self.filled(self._each(texts, length), len(texts), length)
 
     def filled(self, tokens: Iterable[Tokens], number: int, length: int) -> Tokens:
-        """(number, length): each of `number` lists of tokens, truncated or padded. Raises as `rows`."""
+        """(number, length): `number` lists of tokens, each truncated or padded. Raises as `rows`."""
         if self.padding is None:
             raise DataError(
                 f"the tokenizer has no padding token ({', '.join(_OF_PADDING[:2])}); shorter texts need one."
@@ -77,10 +77,8 @@ class Encoder:
         return rows
 
     def _each(self, texts: Sequence[str], length: int) -> Iterator[Tokens]:
-        if self.words:
-            return (self.running(text)[0] for text in texts)
         if self.tokenizer is None:
-            return map(_byte_tokens, texts)
+            return (self.running(text)[0] for text in texts)
         self.tokenizer.enable_truncation(length)
         return (np.array(one.ids, dtype=np.int64) for one in self.tokenizer.encode_batch(list(texts)))
 
@@ -89,12 +87,8 @@ class Encoder:
         return 1 + int.from_bytes(digest, "big") % (self.size - 1)
 
 
-def _byte_tokens(text: str) -> Tokens:
-    return np.frombuffer(text.encode(), np.uint8).astype(np.int64) + 1
-
-
 def encoder_of(name: str) -> Encoder:
-    """`bytes`, `words:N`, or the path of a tokenizer.json; DataError for a file that is none."""
+    """The encoder for `bytes`, `words:N` or the path of a tokenizer.json; DataError if it is none."""
     if name == BYTES:
         return Encoder(257, 0)
     if name.startswith(f"{WORDS}:"):

@@ -1,6 +1,7 @@
 """Builds a model by name from the data's form and a seed, and tries it on two blank examples."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -9,38 +10,55 @@ from fl_dp.choices import MODELS
 from fl_dp.clean_text import one_line
 from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
-from fl_dp.models.model import Model
 
 _MOST_OF_AN_ERROR = 1000  # characters of a message of PyTorch or a model
 _ANY = "linear and mlp take numbers of any shape"
 
 
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that users can choose: the constant `MODEL` of a file in architectures/.
+
+    build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
+    to outputs (n, *output_shape). ValueError, with the reason, for a form that it cannot take.
+    argument: its name in errors, NAME of `torchvision:NAME`. None: there is none.
+    optional: the argument may be left out; `build` then has its own default.
+    common: for an argument that is a site's own path: returns what sites compare instead. ConfigError for a
+    path that does not exist.
+    """
+
+    build: Callable[..., nn.Module]
+    argument: str | None = None
+    optional: bool = False
+    common: Callable[[str], str] | None = None
+
+
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
     """The model `name` in training mode, for data of that form.
 
-    seed: same seed, same weights; the global random state is unchanged.
-
-    Raises ConfigError for a name that is not in architectures/ and for a wrong argument, ModelError for a
-    model that refuses the form or fails on two blank examples.
+    The same seed gives the same weights; the global random state is unchanged. ConfigError for an unknown
+    name or a wrong argument, ModelError for a model that refuses the form or fails on two blank examples.
     """
-    model_choice, argument = choose_model(name)
+    model, argument = choose_model(name)
     arguments = (argument,) if argument else ()
-    return build_with(lambda form: model_choice.build(form, *arguments), name, form, seed)
+    return build_with(lambda form: model.build(form, *arguments), name, form, seed)
 
 
 def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: int) -> nn.Module:
-    """As `build_model`, but from a function. name: for errors."""
+    """As `build_model`, by the function `make`. name: for errors."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that also reseeds GPUs
         try:
             model = make(form)
-            shape = _output_shape(model, form)
+            with torch.no_grad():
+                shape = tuple(model.eval()(blank_inputs(form, 2)).shape)
+            model.train()
         except FlDpError:
             raise
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+            words = one_line(error, _MOST_OF_AN_ERROR).rstrip(".!")
             raise ModelError(
-                f"model = {name!r} does not fit data of shape {form.input_shape}: {_words(error)}. "
-                + remedy(form)
+                f"model = {name!r} does not fit data of shape {form.input_shape}: {words}. {remedy(form)}"
             ) from error
     if shape != (2, *form.output_shape):
         raise ModelError(
@@ -61,27 +79,15 @@ def blank_inputs(form: Form, size: int) -> torch.Tensor:
     return torch.zeros(size, *form.input_shape, dtype=torch.int64 if form.vocabulary else torch.float32)
 
 
-def _words(error: Exception) -> str:
-    return one_line(error, _MOST_OF_AN_ERROR).rstrip(".!")
-
-
-def _output_shape(model: nn.Module, form: Form) -> tuple[int, ...]:
-    """Shape of the output for two blank examples; leaves the model in training mode."""
-    with torch.no_grad():
-        outputs = model.eval()(blank_inputs(form, 2))
-    model.train()
-    return tuple(outputs.shape)
-
-
 def remedy(form: Form) -> str:
     """A sentence that names models, or settings, for inputs of this form."""
     if form.vocabulary or form.targets == "tokens":
-        return "For tokens there are transformer and hf:PATH; `tokens` sets their number."
+        return "For tokens choose transformer or hf:PATH; `tokens` sets their number."
     match len(form.input_shape):
         case 1:
-            return "For rows of numbers, such as a table's, there are linear and mlp."
+            return "For rows of numbers, such as a table's, choose linear or mlp."
         case 2:
-            return f"For windows (time steps, channels) there is cnn1d; {_ANY}."
+            return f"For windows (time steps, channels) choose cnn1d; {_ANY}."
         case 3:
             return (
                 "Choose a model for images of this size, or scale the images (image-size, for folder: and "

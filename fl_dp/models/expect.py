@@ -4,7 +4,7 @@ from fl_dp.form import Form
 
 
 def expect_numbers(form: Form) -> None:
-    """ValueError for tokens, and if each position needs an answer."""
+    """ValueError for inputs or targets that are tokens."""
     if form.vocabulary:
         raise ValueError("it takes numbers, not tokens")
     if form.targets == "tokens":

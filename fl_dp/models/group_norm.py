@@ -11,9 +11,9 @@ _MAX_GROUPS = 32  # Wu and He 2018, arXiv 1803.08494
 def replace_batch_norms(model: nn.Module) -> None:
     """Replace, in place, every batch norm below `model`; nothing else changes.
 
-    The new layer has the largest power of two up to 32 that divides the channels as its number of groups, or
-    one group for a BatchNorm1d, and the old one's epsilon, weight and bias. Not Opacus' ModuleValidator.fix:
-    it forgets epsilon and the initial weights, also replaces attention layers, and takes 1 s to import.
+    The number of groups is the largest power of two up to 32 that divides the channels; one for a
+    BatchNorm1d. Epsilon, weight and bias are the old layer's. Opacus' ModuleValidator.fix would lose epsilon
+    and the initial weights, also replace attention layers, and take 1 s to import.
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

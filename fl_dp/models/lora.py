@@ -13,14 +13,11 @@ from fl_dp.optional import require_package
 
 
 def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
-    """`model`, changed in place: adapters of that rank on the layers that `targets` choose.
+    """`model`, changed in place: with adapters of that rank, which alone are trained. Rank 0 changes nothing.
 
-    No other parameter is trained.
-
-    targets: patterns of layer names, see `chosen`; they may be linear layers, embeddings, convolutions, and
-    Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes the
-    same at first; the adapters' output is scaled by 2 (alpha is twice the rank). Raises ConfigError for
-    invalid targets, or without the library.
+    targets: patterns of layer names, see `chosen`: of linear layers, embeddings, convolutions, and Conv1D of
+    transformers. A starts random and B at zero, so that the model computes the same at first. The adapters'
+    output is scaled by 2 (alpha is twice the rank). ConfigError for wrong targets, or without the library.
     """
     if not rank:
         return model
@@ -38,9 +35,9 @@ def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
 
 
 def merged(model: nn.Module) -> nn.Module:
-    """A copy without adapters: what they learnt is added to their layers.
+    """A copy that computes the same without adapters, which are added to their layers' weights.
 
-    It computes the same and has the names of the model before LoRA. A model without adapters is copied.
+    Its parameters have the names of the model before LoRA.
     """
     plain = copy.deepcopy(model)
     if not any(is_adapter(name) for name, _ in plain.named_parameters()):

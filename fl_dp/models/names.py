@@ -11,7 +11,7 @@ OWN_CODE = "FILE.py:NAME or package.module:NAME"
 
 
 def is_own_code(model: str) -> bool:
-    """Whether it is `FILE.py:NAME` or `package.module:NAME`. A choice's name always means that choice."""
+    """Whether it is `FILE.py:NAME` or `package.module:NAME`; a built-in name always means that model."""
     _, name = task_file(model)
     return name.isidentifier() and model.partition(":")[0] not in MODELS.names()
 
@@ -35,10 +35,10 @@ def absolute_model(model: str) -> str:
 
 @lru_cache(maxsize=16)
 def common_name(model: str) -> str:
-    """What sites compare: without paths, which are each site's own.
+    """The name that sites compare, without paths, which are each site's own.
 
-    For the user's own code, its name there (what it does is in the task's identity); for a choice that reads
-    a path, what is public in it.
+    For the user's own code, its name in the file (the task's identity covers the code); for a choice that
+    reads a path, what is public there.
     """
     if is_own_code(model):
         return task_file(model)[1]
@@ -48,7 +48,7 @@ def common_name(model: str) -> str:
 
 
 def _common(model: str) -> Callable[[str], str] | None:
-    """What is public in the path that a choice reads; None for one that reads none."""
+    """The function `Model.common` of the choice; None if it reads no path."""
     from fl_dp.models.build import choose_model  # late: PyTorch, for a second
 
     return choose_model(model)[0].common

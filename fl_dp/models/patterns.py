@@ -1,4 +1,4 @@
-"""Parameters chosen by patterns of their names, "head.*, blocks.?.norm*, !*.bias"; so, what is trained."""
+"""Chooses parameters by patterns of their names, "head.*, blocks.?.norm*, !*.bias", as those to train."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ _ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")
 def chosen(key: str, patterns: str, names: Sequence[str], what: str) -> frozenset[str]:
     """Those of `names` that match a pattern and none prefixed with "!"; patterns are separated by commas.
 
-    With only "!" patterns, all other names are chosen. key: the setting; what: what the names are of, for
+    With only "!" patterns, all other names are chosen. key: the setting, what: what has these names; both for
     errors. ConfigError for a pattern that matches nothing, and if nothing is left.
     """
     words = [word.strip() for word in patterns.split(",")]
@@ -42,9 +42,8 @@ def is_adapter(name: str) -> bool:
 def choose_trainable(model: nn.Module, patterns: str, *, adapters: bool = False) -> None:
     """Freeze, in place, all parameters except those that `patterns` choose: at the server and every client.
 
-    Without patterns the model is unchanged. adapters: LoRA's are trained besides what is chosen, and no
-    pattern needs to name them. A tied parameter is known by its first name. Raises ConfigError for patterns
-    that choose nothing.
+    Without patterns the model is unchanged. adapters: LoRA's parameters are trained, too, without being
+    named. A tied parameter is known by its first name. ConfigError for patterns that choose nothing.
     """
     if not patterns:
         return

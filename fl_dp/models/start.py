@@ -1,4 +1,4 @@
-"""The initial weights of a run from a file: public by declaration, as is all that a server sends."""
+"""Reads a run's initial weights from a file. They must be public, as the server sends them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +15,11 @@ _SHOWN = 3  # names in an error
 
 
 def load_start(model: nn.Module, file: str) -> None:
-    """Copy the weights in `file` into the model; nothing for an empty name.
+    """Copy the weights in `file` into the model; an empty name does nothing. ConfigError if they do not fit.
 
-    A safetensors file, or a state dict saved by torch.save, of which only tensors are read. It holds all of
-    the model's state, in its shapes; a tied parameter may be left out under its further names. Numbers are
-    converted to the model's types. With LoRA, the weights may be those of the model without it. Raises
-    ConfigError, with names and shapes.
+    The file is a safetensors file, or a state dict saved by torch.save, of which only tensors are read. It
+    holds the model's whole state, in its shapes; a tied parameter needs only its first name. Numbers are
+    converted to the model's types. With LoRA, the weights may be those of the model without it.
     """
     if not file:
         return

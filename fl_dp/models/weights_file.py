@@ -11,9 +11,9 @@ from fl_dp.errors import ConfigError
 
 
 def load_saved(source: Path | bytes, name: str) -> Any:
-    """What `torch.save` has written: tensors, numbers and texts, on the CPU. name: for errors.
+    """Tensors, numbers and texts that `torch.save` has written, on the CPU. name: for errors.
 
-    ConfigError for anything else: code, damage, and tensors that claim to be larger than the file's content.
+    ConfigError for anything else: code, damage, and tensors that claim to be larger than their data.
     """
     try:
         file = io.BytesIO(source) if isinstance(source, bytes) else source

@@ -1,6 +1,6 @@
-"""The best constant prediction, the same for all test records: a model that is not better is of no use.
+"""The best constant prediction, the same for all test records: a model that is not better is useless.
 
-It is made of the test records' targets alone, which privacy does not protect, and of no client's records.
+It is computed from the targets of the server's test records, which privacy does not protect.
 """
 
 import torch
@@ -28,10 +28,10 @@ class ConstantPrediction(nn.Module):
 
 
 def constant_prediction(task: Task, data: TensorData) -> ConstantPrediction | None:
-    """The answer whose mean loss on `data` is least; with class weights, if all were equal.
+    """The answer with the least mean loss on `data`, class weights ignored.
 
-    None if the task has outputs or losses of its own, whose best answer is not known; or if it would tell of
-    fewer than LEAST_CELL records, or persons: those of the other classes, say.
+    None if the task has its own outputs or losses, for which the best answer is unknown; or if the answer
+    would reveal fewer than LEAST_CELL records or persons, such as those of the other classes.
     """
     form, y = task.form, data.y
     if not task.has_built_in_outputs_and_losses or _few(task, data):
@@ -46,8 +46,8 @@ def constant_prediction(task: Task, data: TensorData) -> ConstantPrediction | No
 
 
 def _few(task: Task, data: TensorData) -> bool:
-    """Whether few records, or persons, are in a class that occurs, or outside of the most frequent one; or
-    few in all. From loss and accuracy together three classes' sizes can be derived.
+    """Whether there are few records (or persons) in all, in a class that occurs, or outside of the most
+    frequent class. Loss and accuracy together reveal the sizes of three classes.
     """
     y, form = data.y, task.form
     if form.targets == "class":
@@ -56,8 +56,6 @@ def _few(task: Task, data: TensorData) -> bool:
         sides = [side for label in y.reshape(len(y), -1).T for side in (label > 0, label <= 0)]
     else:
         sides = [torch.ones(len(y), dtype=torch.bool)]
-    if data.groups and task.settings.unit_name == PERSON:
-        return any(
-            len({data.groups[i] for i in side.nonzero()[:, 0].tolist()}) < LEAST_CELL for side in sides
-        )
-    return any(int(side.sum()) < LEAST_CELL for side in sides)
+    persons = data.groups if task.settings.unit_name == PERSON else ()
+    units = persons or range(len(y))
+    return any(len({units[i] for i in side.nonzero()[:, 0].tolist()}) < LEAST_CELL for side in sides)

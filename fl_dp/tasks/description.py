@@ -1,4 +1,4 @@
-"""What people need to know of a model besides its weights: the task, its input, and its output."""
+"""What people need to know about a model besides its weights: task, input and output."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from fl_dp.tasks.task import Task
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """model.json of a run. Nothing in it is executed; nothing in it comes from a record.
+    """model.json of a run. None of it is executed, and none of it comes from a record.
 
     task: the class's name, and identity its digest; empty for a built-in task. model, loss, data: names of
     built-in parts; empty if the task has its own. form: of the data; None if the server saw none. classes:
@@ -55,7 +55,7 @@ class ModelDescription:
 
 
 def describe(task: Task) -> ModelDescription:
-    """The description of the task's model, as far as its data were read."""
+    """The description of the task's model. form: None if no data were read."""
     settings, kind = task.settings, type(task)
     own_data = kind.train_data is not Task.train_data
     return ModelDescription(

@@ -1,12 +1,11 @@
 """A site's own test records: never trained, and the same in all runs.
 
-With a share, a keyed hash decides for each unit by itself: of a person's id, or of a record's content, so
-that equal records are on one side. No unit moves another: of neighbouring data one half is the same, and the
-other half is neighbouring. A split by count, by stratum or by chance would not have this. The key is of the
-ledger, and stays with it; the ledger enters both halves as parts of one split, and refuses another.
+If `test` is a share, a keyed hash decides for each unit by itself: of a person's id, or of a record's
+content, so that equal records are on one side. No unit moves another: of neighbouring data one half is the
+same, and the other half is neighbouring. A split by count, by stratum or by chance would not have this
+property. The ledger holds the key, enters both halves as parts of one split, and refuses another split.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +19,18 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import PERSON, DataSettings
 from fl_dp.data.partition_scheme import Indices
 from fl_dp.data.persons import Examples, by_unit
+from fl_dp.data.stable_split import keyed_share
 from fl_dp.data.tensor_data import TensorData
 
 Sides = NDArray[np.bool_]
-_OF_A_HASH = 2.0**64
 LoadHeldOut = Callable[[ClientConfig, bytes], "HeldOut"]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The test records of one site. records: None if there are none, which changes nothing but the counts.
+    """The test records of one site. records: None if there are none; then all counts are zero.
 
-    counted: those that count, at most `cap` of a person, its first ones; None like records.
+    counted: those that count: at most the first `cap_of` of each person. None if records is.
     """
 
     records: Examples | None
@@ -39,7 +38,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, whole: TensorData, rows: Indices, settings: DataSettings) -> "HeldOut":
-        """Those of `whole` at `rows`; perhaps none."""
+        """The records of `whole` at `rows`, of which there may be none."""
         if not len(rows):
             return cls(None, None)
         records = whole if len(rows) == len(whole) else whole.subset(torch.from_numpy(rows))
@@ -51,19 +50,18 @@ class HeldOut:
 
 
 def cap_of(settings: DataSettings) -> int:
-    """The most records of a unit that count: public."""
+    """How many records of a unit count at most. Public."""
     return settings.records_per_person if settings.unit_name == PERSON else 1
 
 
 def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
-    """(n,) whether each record is for testing. key: secret, of the ledger; DataError without persons' ids."""
+    """(n,) whether each record is for testing. key: the ledger's secret. DataError without persons' ids."""
     if settings.unit_name == PERSON:
         by_unit(records, settings)  # DataError without ids
         units: Sequence[bytes] = [name.encode() for name in records.groups]
     else:
         units = records.digests()
-    below = int(settings.test_share * _OF_A_HASH)
-    return np.array([_hash(unit, key) < below for unit in units], dtype=bool)
+    return keyed_share(units, key, settings.test_share)
 
 
 def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes) -> tuple[Indices, Indices]:
@@ -73,17 +71,13 @@ def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes
 
 
 def split_key(settings: ClientConfig) -> bytes:
-    """The key of the settings' ledger, which is made if it is not there yet."""
+    """The key of the settings' ledger, which is created if it is missing."""
     with Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger) as ledger:
         return ledger.split_key()
 
 
-def _hash(unit: bytes, key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(unit, key=key, digest_size=8).digest(), "big")
-
-
 def _capped(records: TensorData, settings: DataSettings) -> TensorData:
-    """The first records of each person, as many as count; all of them if the unit is the record."""
+    """The first records of each person, as many as count; all records if the unit is the record."""
     if settings.unit_name != PERSON:
         return records
     seen: dict[str, int] = {}

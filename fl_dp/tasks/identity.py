@@ -1,12 +1,12 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-It covers the file that the settings name, the file with the task's class, the file with the model if it is
+It covers the file that the settings name, the file with the task's class, the file with the model if that is
 the user's own code, and what these import from their own folder (`sources.py`). For a class without a file,
-as in a notebook, it covers its own methods. Built-in code has no digest: its parts are compared by name, and
-by `records.NUMERICS`. But what a table's schema or fixed features make of records always counts: the same
+as in a notebook, it covers the class's own methods. Built-in code has no digest: sites compare its parts by
+name and by `records.NUMERICS`. A table's schema and fixed features always count: with others, the same
 weights would mean other inputs.
 
-It tells honest sites that they differ by mistake.
+The digest shows honest sites that they differ by mistake.
 """
 
 import ast
@@ -100,12 +100,12 @@ def _file_of(kind: type[Task]) -> Path | None:
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8-sig")))
     except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
         return None
-    # a console's classes claim the file of the running program
+    # classes of a console claim the running program's file
     return file if any(isinstance(one, ast.ClassDef) and one.name == kind.__name__ for one in nodes) else None
 
 
 def _parts(kind: type[Task]) -> dict[str, str]:
-    """What counts of a class without a file: the sources of its own methods, and its settings, by name."""
+    """The parts of a class without a file that count: its methods' sources and its attributes, by name."""
     own = {name: _unwrapped(part) for name, part in vars(kind).items() if name not in OF_THE_SITE}
     return {
         name: _source(part) if inspect.isfunction(part) else repr(part)

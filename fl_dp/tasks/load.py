@@ -1,7 +1,4 @@
-"""Loads a task from a site's settings: `my_task.py`, `my_task.py:Name`, `package.module:Name`, or built in.
-
-The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
-"""
+"""Loads the task that settings name: `my_task.py`, `my_task.py:Name`, `package.module:Name`, or built in."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +22,9 @@ _given: dict[str, type[Task]] = {}
 
 
 def give(kind: type[Task]) -> str:
-    """A name, in this process, for a class without a file that others could import; see `task_of`.
+    """A name, valid in this process, by which `task_of` finds a class without a file.
 
-    The last class of that name counts, and its data are read anew: in a notebook both change.
+    The latest class of that name counts, and its data are read anew: in a notebook both change.
     """
     if not (isinstance(kind, type) and issubclass(kind, Task)):
         raise ConfigError(f"task = {kind!r:.60}: expected a class that is a fl_dp.Task, or its file's name.")
@@ -38,15 +35,15 @@ def give(kind: type[Task]) -> str:
 
 
 def new_tasks() -> None:
-    """Create every task anew; `records.forget` also reads data anew."""
+    """Forget all tasks, so that they are created anew; `records.forget` also reads data anew."""
     _task.cache_clear()
 
 
 def task_of(settings: TaskSettings) -> Task:
-    """The task that the settings name; within a process, equal settings share one.
+    """The task that the settings name; in one process, equal settings share a task.
 
-    TaskNameError for a name that does not exist, or a file with no task, or with several and none named;
-    TaskError for a file that cannot be imported. Neither text leaves a client.
+    TaskNameError for a name that does not exist, or for a file with no task or several; TaskError for a file
+    that cannot be imported. Neither text leaves a client.
     """
     return _task(**settings.of_task())
 
@@ -55,7 +52,7 @@ class OwnModelTask(Task):
     """All is built in except the model, which is the user's own code."""
 
 
-@lru_cache(maxsize=8)  # by plain values: to check settings takes longer than all else here
+@lru_cache(maxsize=8)  # keyed by plain values: making settings takes longer than all else here
 def _task(**of_task: Any) -> Task:
     settings = TaskSettings(**of_task)
     if settings.task:
@@ -67,12 +64,12 @@ def _task(**of_task: Any) -> Task:
 
 
 def absolute_task(name: str) -> str:
-    """`name`, made absolute if it names a file, so that it means the same from any folder."""
+    """`name`, with an absolute path if it names a file: the same from any folder."""
     return task_beside(name, Path.cwd())
 
 
 def task_class(name: str) -> type[Task]:
-    """The class that `name` means, see `task_of`."""
+    """The class named `name`; raises as `task_of`."""
     if name.startswith(GIVEN):
         if name not in _given:
             raise ConfigError(f"task = {name!r}: a class of another Python process; pass it again.")
@@ -100,15 +97,15 @@ def task_class(name: str) -> type[Task]:
 
 
 def reads_own_data(name: str) -> bool:
-    """Whether the task of that name reads records of its own, whatever the settings say of data."""
+    """Whether the task of that name reads its own records, whatever `data` says."""
     return task_class(name).train_data is not Task.train_data
 
 
 def new_model(task: Task) -> nn.Module:
     """The task's model in training mode, with weights from the site's seed; global random state is unchanged.
 
-    Its trainable parameters are those that the settings choose, including LoRA's adapters. ConfigError if
-    they choose none, TaskError for what the user's own code raises, else as `build_model`.
+    Trainable are the parameters that the settings choose, and LoRA's adapters. ConfigError if there are none,
+    TaskError for what the user's own code raises; also raises as `build_model`.
     """
     settings = task.settings
     with torch.random.fork_rng(devices=[]):
@@ -124,7 +121,7 @@ def new_model(task: Task) -> nn.Module:
 
 @contextmanager
 def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
-    """Within the block, what the user's own code raises becomes a TaskError: its words may quote data."""
+    """Within the block, errors of the user's own code become a TaskError: their text may quote data."""
     try:
         yield
     except (Exception, SystemExit) as error:

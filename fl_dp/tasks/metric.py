@@ -25,13 +25,12 @@ _OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups
 class Metric:
     """A metric that users can choose: a row of a table in metrics/, or the constant `METRIC` of a file.
 
-    make: from the data's form to an object with `update`, which is given what `prepare` makes of outputs and
-    targets, one batch at a time, and `compute`: a tensor of one number, or of one for each class.
-    targets: kinds that it is for.
-    each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
-    reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
-    within: for a SUBGROUP of examples of two classes, its value from those of `each` and the classes.
-    smaller_is_better: as of an error; the larger ones are then the worse ones.
+    make: takes the data's form and returns an object with two methods. `update` gets one batch at a time, as
+    `prepare` returns it for outputs and targets. `compute` returns one number, or one for each class.
+    targets: the kinds of targets that it is for.
+    each: for a mean over examples: maps outputs and targets to the (n,) values that are averaged. part: CLASS
+    or SUBGROUP: the mean of `each` is reported for each of them; `make` is then None. within: for a SUBGROUP
+    of examples of two classes: the value from those of `each` and the classes. smaller_is_better: an error.
     """
 
     make: Callable[[Form], Any] | None
@@ -44,9 +43,9 @@ class Metric:
 
 
 class OverAll:
-    """Keeps what a model answered, and the targets, until a metric is computed of all.
+    """Collects a model's answers and the targets, and computes a metric of all of them.
 
-    of: from targets and answers (n, ...) to a number; NaN where it is undefined.
+    of: maps targets and answers (n, ...) to a number; NaN where it is undefined.
     """
 
     def __init__(self, of: Callable[[np.ndarray, np.ndarray], float]) -> None:
@@ -59,14 +58,12 @@ class OverAll:
     def compute(self) -> Tensor:
         """(): NaN also for answers that are not finite, and for none."""
         answers, targets = (torch.cat(parts).numpy() for parts in zip(*self._seen, strict=True))
-        told = len(targets) > 0 and np.isfinite(answers).all()
-        return torch.tensor(self._of(targets, answers) if told else math.nan, dtype=torch.float64)
+        defined = len(targets) > 0 and np.isfinite(answers).all()
+        return torch.tensor(self._of(targets, answers) if defined else math.nan, dtype=torch.float64)
 
 
 @dataclass
 class Metrics:
-    """Some metrics over the batches of one data set."""
-
     _made: Mapping[str, tuple[Metric, Any]]
     _own: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     _parts: Parts
@@ -88,12 +85,12 @@ class Metrics:
         NAME[COLUMN = LABEL].
         """
         found: dict[str, float | None] = {}
-        parts = self._parts.told(labels)
+        parts, hides_a_class = self._parts.told(labels)
         for name, (metric, state) in self._made.items():
             if metric.part:
-                found |= parts.values(name)
-            elif parts.hides_a_class and metric.each is None:
-                found[name] = None  # a mean over classes, with its own weights, reveals the hidden ones
+                found |= parts.get(name, {})
+            elif hides_a_class and metric.each is None:
+                found[name] = None  # a mean over classes, with other weights, reveals the hidden classes
             else:
                 found |= _named(name, state.compute(), labels)
         if self._own:
@@ -115,10 +112,10 @@ def right(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def metrics_of(task: Task, wanted: Sequence[Any] = (), data: TensorData | None = None) -> Metrics:
-    """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
+    """The metrics of the task, for data of its form; ConfigError for one that does not suit the form.
 
-    wanted: names, or functions, replacing the task's. data: those that are measured on; without them, or
-    without subgroups in them, nothing is reported for subgroups.
+    wanted: names or functions that replace the task's. data: the test data; without them, or without
+    subgroups in them, nothing is reported for subgroups.
     """
     subgroups = data.subgroups if data else ()
     wanted = wanted or task.metrics or _usual(task, bool(subgroups))
@@ -132,9 +129,9 @@ def check_metrics(task: Task, wanted: Sequence[Any], data: TensorData | None) ->
     for name, (metric, _) in metrics_of(task, wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(
-                f"metric {name!r}: the test data declare no subgroups; a table's schema does so by subgroups "
-                "= [...] or bands = [...] of a column, an npz file by arrays subgroup_NAME, a folder of "
-                "images by subgroups.toml."
+                f"metric {name!r}: the test data declare no subgroups. A table declares them in its schema "
+                "(subgroups = [...] or bands = [...] of a column), an npz file by arrays subgroup_NAME, a "
+                "folder of images in subgroups.toml."
             )
 
 
@@ -151,7 +148,7 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
 def _parts(task: Task, metrics: Mapping[str, Metric], data: TensorData | None) -> Parts:
     """What is reported for classes and subgroups.
 
-    Classes count beside subgroups if a requested metric uses them with its own weights.
+    Classes count besides subgroups if a requested metric weights them in its own way.
     """
     scores = {
         name: Score(one.part, one.each, one.within) for name, one in metrics.items() if one.part and one.each

@@ -1,16 +1,16 @@
-"""Counts of what a model answered to test records, from which the page draws: none is of a single record.
+"""Counts of a model's answers to test records, which the page draws. None reveals a single record.
 
-Two sources write the same form, as JSON (`reporting/page/outcomes.py` reads it):
+Two sources write the same format, as JSON (`reporting/page/outcomes.py` reads it):
 
 - the server's own test records. Confusion counts, and for two classes a histogram of scores by class, both
   withheld as `docs/decisions/0012-what-is-told-of-few.md` says;
 - the sites' noised histograms (`score_histogram.py`), added up: post-processing alone.
 
-What is told of the server's records is a table: classes by bins of the score, or by predicted classes.
-Somebody may know which class a record has, and ask for its score; or know its score, since the model is
-public, and ask for its class. So each row and each column has no records at all, or those of LEAST_CELL
-units; smaller ones are merged with others. Beside subgroups, classes and columns are told only if
-`told_cells` then hides nothing more: each is one more way to divide the records.
+What is reported of the server's records is a table: classes by bins of the score, or by predicted classes.
+Somebody may know a record's class and want its score; or know its score, since the model is public, and want
+its class. So each row and each column has no records, or records of at least LEAST_CELL units; smaller ones
+are merged with others. Besides subgroups, classes and columns are reported only if `told_cells` then hides
+nothing more: each of them is one more way to divide the records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _BINS = 32  # the finest; small ones are merged
 _DIGITS = 6  # of a probability
 _OTHERS = "other classes"
 
-FEW = "few"  # why nothing is told: it would tell of few test records
+FEW = "few"  # why nothing is reported: it would reveal few test records
 NO_NUMBERS = "no-numbers"  # the model's outputs are not finite
 
 Scores = NDArray[np.float64]
@@ -40,12 +40,12 @@ Outcomes = dict[str, Any]
 
 
 def are_told(form: Form) -> bool:
-    """Whether anything is told of test records of this form."""
+    """Whether anything is reported of test records of this form."""
     return form.targets == "class" and 2 <= form.outputs <= MOST_CLASSES
 
 
 def of_test_records(data: TensorData, outputs: Scores, owners: Sequence[str] = ()) -> Outcomes:
-    """What may be told of the server's test records, whose form `are_told`.
+    """What may be reported of the server's test records; `are_told` holds for their form.
 
     outputs: (n, classes), in the order of the data; for two classes their difference is the score's log-odds.
     owners: the person of each record, if the unit is a person.
@@ -53,14 +53,14 @@ def of_test_records(data: TensorData, outputs: Scores, owners: Sequence[str] = (
     if not np.isfinite(outputs).all():
         return _withheld(NO_NUMBERS)
     records = _Records(data, tuple(owners))
-    told = records.told_classes(outputs.shape[1])
-    return (_of_two if outputs.shape[1] == 2 else _of_several)(records, told, outputs)
+    size = outputs.shape[1]
+    told = records.told_beside(records.y, size) or [False] * size
+    return (_of_two if size == 2 else _of_several)(records, told, outputs)
 
 
 def of_sites(layout: Layout, cells: Scores, deviation: float, classes: Sequence[str]) -> Outcomes:
-    """Of noised and weighted counts (layout.size,), added up; empty for many classes, and for tokens.
-
-    deviation: of the noise in each cell.
+    """What is reported of the sites' sum of noised, weighted counts (layout.size,); empty for many classes
+    and for tokens. deviation: of the noise in each cell.
     """
     if layout.tokens or layout.classes > MOST_CURVES:
         return {}
@@ -75,7 +75,7 @@ def of_sites(layout: Layout, cells: Scores, deviation: float, classes: Sequence[
 
 
 class _Records:
-    """Test records, and which cells may be told of them. owners: of each, or none."""
+    """Test records, and which cells of them may be reported. owners: the person of each record, or none."""
 
     def __init__(self, data: TensorData, owners: tuple[str, ...]) -> None:
         self.classes, self.y = data.classes, data.y.numpy()
@@ -91,25 +91,22 @@ class _Records:
         return [mask.tolist() for mask in told_cells(codes, sizes, self._owners)]
 
     def told_beside(self, codes: Codes, size: int) -> list[bool] | None:
-        """Which cells of one more column are told; None if one of a subgroup would be hidden for it."""
+        """Which cells of one more column may be reported; None if a subgroup would then have to be hidden."""
         first, *others = self._told([codes, *self._subgroups], (size, *self._sizes))
         return first if others == self._plain else None
-
-    def told_classes(self, size: int) -> list[bool]:
-        return self.told_beside(self.y, size) or [False] * size
 
     def units(self, some: NDArray[np.bool_]) -> int:
         """How many records, or persons, are marked."""
         return len({self._owners[i] for i in np.flatnonzero(some)}) if self._owners else int(some.sum())
 
     def fit(self, codes: Codes, size: int) -> bool:
-        """Whether a column of so many cells may be told, with each that has records."""
+        """Whether a column of `size` cells may be reported with all cells that have records."""
         told = self.told_beside(codes, size)
         return told is not None and all(told[i] for i in np.unique(codes))
 
 
 def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcomes:
-    """The histogram of the second class' score; its middle edge, if told, divides the answers."""
+    """The histogram of the second class's score. Its middle edge, if kept, separates the two answers."""
     fine_edges = edges_of(_BINS)
     odds = outputs[:, 1] - outputs[:, 0]
     fine = np.searchsorted(fine_edges, odds, side="left")  # equal scores: the first class, as argmax
@@ -129,11 +126,11 @@ def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcome
 
 
 def _candidates(records: _Records, fine: Codes) -> Iterator[list[int]]:
-    """Where bins begin, and the end, the finest first.
+    """The first fine bin of each bin, and the end; candidates with the finest bins come first.
 
-    With a rare class hardly a score is above the middle. If those of one answer are too few, their bin joins
-    its neighbour. An accuracy may tell of these few, so the neighbour by itself must be enough, too: the
-    difference tells of it.
+    With a rare class hardly a score is above the middle. If one answer has too few records, their bin joins
+    its neighbour. An accuracy may reveal these few, and so the neighbour, as the difference: the neighbour
+    alone must be large enough, too.
     """
     half, most = _BINS // 2, 2 * max(LEAST_CELL, len(fine))
     sides = [fine < half, fine >= half]
@@ -152,8 +149,8 @@ def _candidates(records: _Records, fine: Codes) -> Iterator[list[int]]:
 
 
 def _merged(fine: Codes, least: int) -> list[int]:
-    """Where groups of neighbouring fine bins begin, and the end: each with `least` records, from both ends to
-    the middle. What is left over there joins its neighbour on its side. A side with fewer is one group.
+    """The first fine bin of each group of neighbours, and the end. Each group has `least` records, counted
+    from both ends to the middle. The rest joins its neighbour on its side; a side with fewer is one group.
     """
     half, sizes = _BINS // 2, np.bincount(fine, minlength=_BINS).tolist()
     high = [_BINS - start for start in _groups(sizes[: -half - 1 : -1], least)]
@@ -161,7 +158,7 @@ def _merged(fine: Codes, least: int) -> list[int]:
 
 
 def _groups(sizes: Sequence[int], least: int) -> list[int]:
-    """The first bin of each group, without one for what is left over."""
+    """The first bin of each group; the rest at the end belongs to the last group."""
     starts = [0]
     for one in range(len(sizes)):
         if sum(sizes[starts[-1] : one + 1]) >= least:
@@ -170,7 +167,7 @@ def _groups(sizes: Sequence[int], least: int) -> list[int]:
 
 
 def _of_several(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcomes:
-    """The confusion matrix; classes that are hidden, or would have small rows or columns, are one."""
+    """The confusion matrix, with classes merged that are hidden or would have small rows or columns."""
     answers, single = outputs.argmax(1), {i for i, one in enumerate(told) if one}
     sizes = np.bincount(answers, minlength=outputs.shape[1])
     while single:
@@ -193,7 +190,7 @@ def _withheld(why: str) -> Outcomes:
 
 
 def _histogram(of_class: str, ends: Scores, places: Scores, counts: NDArray[Any]) -> Outcomes:
-    """ends: (bins + 1,) probabilities between the bins; places: (bins,) that which stands for each."""
+    """ends: (bins + 1,) probabilities at the bins' ends; places: (bins,) those that the bins stand for."""
     return {
         "class": of_class,
         "ends": [round(float(one), _DIGITS) for one in ends],

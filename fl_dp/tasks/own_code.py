@@ -1,6 +1,6 @@
 """Loads the user's own code by the name in a site's settings: `my_file.py:NAME` or `package.module:NAME`.
 
-The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
+The name is from the site's own disk. A server's name is compared with it, and never loaded.
 """
 
 import functools
@@ -43,8 +43,8 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 def own_parts(name: str) -> Callable[..., Any]:
     """The function that `strategy = NAME` means: like `federation.server.strategy.usual_parts`.
 
-    ConfigError if there is none, TaskError for code that cannot be imported. What the function itself raises
-    becomes a ConfigError, too.
+    ConfigError if there is none, TaskError for code that cannot be imported. The function's own errors also
+    become a ConfigError.
     """
     function = task_file(name)[1]
     if not function:
@@ -105,7 +105,7 @@ _seen: dict[Path, State] = {}  # the modules of each folder
 
 
 def _import_anew(folder: Path) -> None:
-    """Drop the imported modules of the folder if a file in it has changed: others may hold parts of it."""
+    """Drop the folder's imported modules if a file of it has changed: others may have imported from it."""
     state = state_of(sorted(folder.glob("*.py")))
     before, _seen[folder] = _seen.get(folder, ()), state
     if set(before) <= set(state):
@@ -114,20 +114,20 @@ def _import_anew(folder: Path) -> None:
         file = getattr(module, "__file__", None)
         if file and name != "__main__" and Path(file).parent == folder:
             del sys.modules[name]
-            with suppress(OSError):  # compiled files are matched only by the second and size of an edit
+            with suppress(OSError):  # a compiled file is matched only by the edit's second and the size
                 Path(importlib.util.cache_from_source(file)).unlink(missing_ok=True)
     importlib.invalidate_caches()
 
 
 class _SourceLoader(SourceFileLoader):
-    """Always compiles the source: compiled files are matched only by the second and size of an edit."""
+    """Always compiles the source: a compiled file is matched only by the edit's second and the size."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _from_file(file: Path) -> ModuleType:
-    """The module in `file`, imported once per process unless it changes. It can import its neighbours."""
+    """The module in `file`, imported once per process unless it changes. It can import files beside it."""
     content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
     name = f"{_PREFIX}{content.hexdigest()}"
     if name in sys.modules:

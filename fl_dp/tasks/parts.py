@@ -19,8 +19,8 @@ ALL = "all"  # names the value of all examples beside those of subgroups, which 
 
 
 class Score(NamedTuple):
-    """How a metric is reported by parts. part: CLASS or SUBGROUP. within: of a part's scores and classes; it
-    tells of classes within the part. None: the mean of the part's scores.
+    """How a metric is reported by parts. part: CLASS or SUBGROUP. within: computes it from a part's scores
+    and classes, and so reveals classes within the part; None: the mean of the part's scores.
     """
 
     part: str
@@ -32,8 +32,8 @@ class Score(NamedTuple):
 class Parts:
     """Scores of the examples seen so far, in the order of the data.
 
-    scores: by the metric's name. classes: their number; 0 if targets are none. by_class: whether anything
-    reported, apart from scores `within`, depends on them; these are never a reason to hide another score.
+    scores: by the metric's name. classes: their number; 0 if targets are no classes. by_class: whether
+    anything reported depends on classes, apart from scores with `within`, for which no other score is hidden.
     subgroups: of all examples, or none. owners: the person of each example, if the unit is a person.
     """
 
@@ -46,30 +46,47 @@ class Parts:
     _targets: list[Tensor] = field(default_factory=list)
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
-        """Add a batch."""
         for name, score in self.scores.items():
             self._seen.setdefault(name, []).append(score.each(outputs, targets).double().cpu())
         if self.scores and self.classes:
             self._targets.append(targets.cpu())
 
-    def told(self, labels: Sequence[str]) -> "Told":
-        """What may be reported of all examples seen. labels: of the classes; numbers if they do not fit."""
-        if not self.scores:
-            return Told({}, (), False, np.zeros(0))
-        of_subgroups = tuple(self._of_subgroups())
-        of_classes = tuple(self._of_classes(labels)) if self._targets else ()
+    def told(self, labels: Sequence[str]) -> tuple[dict[str, dict[str, float | None]], bool]:
+        """For each metric its values by part, as METRIC[NAME]; and whether a class with examples is hidden.
+
+        A value is None if it may not be reported, or is not finite. A metric of classes within subgroups also
+        has METRIC[all]. labels: of the classes; numbers if their count differs.
+        """
+        of_subgroups = tuple(
+            _Column(SUBGROUP, one.full_names, one.codes.numpy(), f"{one.name} = {OTHER}")
+            for one in self.subgroups
+        )
+        of_classes = self._of_classes(labels)
         columns = self._told((*of_classes, *of_subgroups) if self.by_class else of_subgroups)
-        if not columns:
-            return Told({}, (), False, np.zeros(0))
-        seen = {name: (score, torch.cat(self._seen[name]).numpy()) for name, score in self.scores.items()}
+        if not self.scores or not columns:
+            return {}, False
         hides = any(column.hides and column.part == CLASS for column in columns)
         if of_subgroups and any(score.within for score in self.scores.values()):
             columns = self._told_by_class(columns, of_classes[0], of_subgroups)
         classes = of_classes[0].codes if of_classes else np.zeros(0, dtype=np.int64)
-        return Told(seen, columns, hides, classes)
+        return {name: dict(self._values(name, columns, classes)) for name in self.scores}, hides
+
+    def _values(
+        self, metric: str, columns: Sequence["_Column"], classes: np.ndarray
+    ) -> Iterator[tuple[str, float | None]]:
+        score, seen = self.scores[metric], torch.cat(self._seen[metric]).numpy()
+        parts = [column for column in columns if column.part == score.part]
+        if score.within is None or not parts:
+            found = [item for column in parts for item in column.means(seen)]
+        else:
+            of_all = any(column.by_class is not None for column in parts)
+            found = [(ALL, score.within(seen, classes) if of_all else math.nan)]
+            found += [item for column in parts for item in column.within(score.within, seen, classes)]
+        for name, value in found:
+            yield f"{metric}[{name}]", value if math.isfinite(value) else None
 
     def _told(self, columns: Sequence["_Column"]) -> tuple["_Column", ...]:
-        """The columns with what may be told of them."""
+        """The columns, each with the cells that may be reported."""
         if not columns:
             return ()
         codes = np.stack([column.codes for column in columns], axis=1)
@@ -79,7 +96,7 @@ class Parts:
     def _told_by_class(
         self, columns: Sequence["_Column"], classes: "_Column", subgroups: Sequence["_Column"]
     ) -> tuple["_Column", ...]:
-        """The columns, with `by_class` where more may be told than their means, see `told_by_class`."""
+        """The columns, with `by_class` where more than means may be reported, see `told_by_class`."""
         first, *finer = self._told((classes, *subgroups))
         others, plain = columns[: -len(subgroups)], columns[-len(subgroups) :]
         hides_more = any((one.told != other.told).any() for one, other in zip(plain, finer, strict=True))
@@ -90,20 +107,18 @@ class Parts:
         by_class = (column.told & is_fine for column, is_fine in zip(finer, fine, strict=True))
         return (*others, *(replace(one, by_class=mask) for one, mask in zip(plain, by_class, strict=True)))
 
-    def _of_classes(self, labels: Sequence[str]) -> Iterator["_Column"]:
+    def _of_classes(self, labels: Sequence[str]) -> tuple["_Column", ...]:
+        if not self._targets:
+            return ()
         names = labels if len(labels) == self.classes else [str(i) for i in range(self.classes)]
-        yield _Column(CLASS, tuple(names), torch.cat(self._targets).numpy())
-
-    def _of_subgroups(self) -> Iterator["_Column"]:
-        for one in self.subgroups:
-            yield _Column(SUBGROUP, one.full_names, one.codes.numpy(), f"{one.name} = {OTHER}")
+        return (_Column(CLASS, tuple(names), torch.cat(self._targets).numpy()),)
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """names: of its cells. codes: int64 (n,). other: name of a cell that is omitted if it is empty.
+    """names: of its cells. codes: int64 (n,). other: the name of a cell that is omitted if it is empty.
 
-    told: (cells,) whether results may be reported of it; by_class: whether also of classes within it.
+    told: (cells,) whether a cell's results may be reported; by_class: whether also those of classes within.
     """
 
     part: str
@@ -119,7 +134,7 @@ class _Column:
 
     @property
     def hides(self) -> bool:
-        """Whether there are examples about which nothing is reported."""
+        """Whether nothing is reported about some examples."""
         return bool((self.counts[~self.told] > 0).any())
 
     def means(self, scores: np.ndarray) -> Iterator[tuple[str, float]]:
@@ -137,36 +152,3 @@ class _Column:
 
     def _listed(self, counts: np.ndarray) -> Iterator[tuple[int, str]]:
         yield from ((i, name) for i, name in enumerate(self.names) if counts[i] or name != self.other)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """hides_a_class: there are examples of classes about which nothing is reported."""
-
-    _scores: Mapping[str, tuple[Score, np.ndarray]]
-    _columns: tuple[_Column, ...]
-    hides_a_class: bool
-    _classes: np.ndarray  # (n,), or empty if no score needs them
-
-    def values(self, metric: str) -> dict[str, float | None]:
-        """For each class or subgroup, as METRIC[NAME]; None if it may not be reported, or is not finite.
-
-        Empty without any. Of a metric of classes within subgroups also METRIC[all].
-        """
-        if metric not in self._scores:
-            return {}
-        score, seen = self._scores[metric]
-        columns = [column for column in self._columns if column.part == score.part]
-        found = {f"{metric}[{name}]": value for name, value in self._values(columns, score, seen)}
-        return {name: value if math.isfinite(value) else None for name, value in found.items()}
-
-    def _values(
-        self, columns: Sequence[_Column], score: Score, seen: np.ndarray
-    ) -> Iterator[tuple[str, float]]:
-        if score.within is None or not columns:
-            yield from (item for column in columns for item in column.means(seen))
-            return
-        of_all = any(column.by_class is not None for column in columns)
-        yield ALL, score.within(seen, self._classes) if of_all else math.nan
-        for column in columns:
-            yield from column.within(score.within, seen, self._classes)

@@ -1,4 +1,4 @@
-"""A site's records from its task: checked, converted to one form, and split into parts."""
+"""A site's records: read from its task, checked, and split into parts."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -31,8 +31,7 @@ SERVER = "server"  # the client name whose file holds the server's test data
 def records_of(task: Task, split: Split) -> TensorData | None:
     """One split of the task's data, read once until it changes: do not write into it. None: there is none.
 
-    The task then knows their form. DataError for what no TensorData can hold, TaskError for what the user's
-    own code raises.
+    Sets the task's form. DataError for what no TensorData can hold, TaskError for errors of the user's code.
     """
     data = _records(task, split, seen(task.settings))
     if data is not None:
@@ -50,9 +49,9 @@ def _records(task: Task, split: Split, seen: tuple[int, ...]) -> TensorData | No
 
 
 def forget() -> None:
-    """Create every task anew, and read all data anew: files may have changed, and classes in a notebook.
+    """Forget all tasks and data: files may have changed, and classes in a notebook.
 
-    To be called once at the beginning of what a user calls; within it everybody works on the same.
+    Call it once, at the beginning of a public call: within it all code works on the same data.
     """
     new_tasks()
     _records.cache_clear()
@@ -60,18 +59,22 @@ def forget() -> None:
 
 
 def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
-    """The server's test data; None if it evaluates nothing. The task then knows the form of the data.
+    """The server's test data; None if it evaluates nothing. Sets the task's form.
 
-    If each client has a file of its own, the server's is that of the client `server`.
+    If each client has its own file, the server's is that of a client named `server`.
 
     Without test data, a built-in model takes its shape from the data's schema, or from the training data that
-    the config names, if they exist; the user's own model() needs none. DataError, with what to do, if test
-    data are missing.
+    the config names. The user's own model() needs none. DataError, with what to do, if test data are missing.
     """
     if config.server_evaluates:
         found = records_of(_task_for(config, task, SERVER), "test")
         if found is None:
             raise DataError('There are no test data, which evaluate = "server" needs; set evaluate = "off".')
+        if lacks_test_data(task) and task.classes and len(names_of(task.classes)) != len(found.classes):
+            raise DataError(
+                f"The task has no test_data() of its own, and data = {config.data!r} has other classes. "
+                'Write test_data(), or set evaluate = "off".'
+            )
         task.form, task.class_names = found.form, found.classes
         return found
     with in_task_code(type(task), "public_form()"):
@@ -88,6 +91,11 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     return None
 
 
+def lacks_test_data(task: Task) -> bool:
+    """Whether the task has its own training records, but the test records of the setting `data`."""
+    return type(task).train_data is not Task.train_data and type(task).test_data is Task.test_data
+
+
 def train_records(settings: TaskSettings) -> TensorData:
     """The site's records; TaskError if its task has none."""
     data = records_of(task_of(settings), "train")
@@ -97,10 +105,9 @@ def train_records(settings: TaskSettings) -> TensorData:
 
 
 def load_part(config: ClientConfig) -> Examples:
-    """What the client may train on: its own part of the site's records, by the unit of its settings, without
-    those that a share of `test` keeps for testing.
+    """What the client may train on: its part of the site's records, by unit, without its own test records.
 
-    The process caches the data set and its parts: one that simulates many clients reads and splits once.
+    The data set and its parts are cached: a process that simulates many clients reads and splits once.
     """
     if not config.test_share:
         return load_undivided(config)
@@ -110,7 +117,7 @@ def load_part(config: ClientConfig) -> Examples:
 
 
 def load_undivided(config: ClientConfig) -> Examples:
-    """The client's part with the records that a share of `test` would keep for testing: not to train on."""
+    """The client's part, including the records that a share of `test` keeps for testing: not to train on."""
     train, rows = _own_rows(config)
     if len(rows) == len(train):
         return by_unit(train, config)  # everything, so no copy
@@ -118,7 +125,7 @@ def load_undivided(config: ClientConfig) -> Examples:
 
 
 def load_held_out(config: ClientConfig, key: bytes) -> HeldOut:
-    """The client's test records. key: of its ledger, see `split_key`."""
+    """The client's test records. key: its ledger's, see `split_key`."""
     if not config.test_share:
         return site_test_records(config)
     train, rows = _own_rows(config)
@@ -128,9 +135,9 @@ def load_held_out(config: ClientConfig, key: bytes) -> HeldOut:
 def divided(
     config: RunConfig, client: ClientConfig, train: TensorData, parts: Sequence[Indices]
 ) -> tuple[Sequence[Indices], LoadHeldOut]:
-    """Of a simulation: each client's rows for training, and what loads its test records.
+    """For a simulation: each client's rows to train on, and a function that loads its test records.
 
-    client: settings of one of them; all share its ledger. DataError if a client has nothing left to train.
+    client: settings of one client, whose ledger all share. DataError if a client has no record left to train.
     """
     if not config.test_share:
         return parts, load_held_out
@@ -149,9 +156,9 @@ def divided(
 
 
 def site_test_records(settings: ClientConfig) -> HeldOut:
-    """With test = own: what the site's data source, or its task, says is for testing; perhaps nothing.
+    """With test = own: the test records of the site's data source or task, of which there may be none.
 
-    ConfigError for a part of a common data set, unless its groups say which test records are the part's.
+    ConfigError for a part of a common data set, unless groups say which test records belong to the part.
     """
     own = of_client(settings, settings.client)
     test = records_of(task_of(own), "test")
@@ -170,7 +177,7 @@ def site_test_records(settings: ClientConfig) -> HeldOut:
 
 
 def _own_rows(config: ClientConfig) -> tuple[TensorData, Indices]:
-    """The records that the client's are among, and which of them are its own."""
+    """The records that contain the client's, and the rows of its own."""
     if config.by_client or is_whole(PartitionSettings.of(config)):
         train = train_records(of_client(config, config.client))
         return train, np.arange(len(train))
@@ -181,8 +188,8 @@ def _own_rows(config: ClientConfig) -> tuple[TensorData, Indices]:
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
     """The training split, and the indices of every client's part of it.
 
-    If each client has a file of its own, they are read one after the other: DataError, with the client's
-    number, for one that is missing or of another form than the first.
+    If each client has its own file, all are read. DataError, with the client's number, for a file that is
+    missing or of another form than the first.
     """
     if config.by_client:
         if isinstance(config, ClientConfig):
@@ -200,7 +207,7 @@ def files_read(config: RunConfig) -> Sequence[FilesRead | None]:
 
 
 def of_client(settings: TaskSettings, client: str) -> TaskSettings:
-    """What the task settings mean for the client of that name: its own file, if each has one."""
+    """The task settings of the client with that name: with its own file, if each has one."""
     own = TaskSettings(**settings.of_task())
     return dataclasses.replace(own, data=settings.data.replace(CLIENT, client)) if own.by_client else own
 
@@ -241,7 +248,7 @@ def _file_of(settings: TaskSettings, client: str) -> TensorData:
 
 
 def _check_alike(first: TensorData, data: TensorData, client: int) -> None:
-    """Raise DataError unless the public facts of the two agree; its words hold nothing else."""
+    """Raise DataError unless the public facts of the two agree; the error's text holds nothing else."""
     for what, theirs, own in (
         ("records", first.form, data.form),
         ("inputs of type", first.x.dtype, data.x.dtype),

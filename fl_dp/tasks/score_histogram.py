@@ -1,11 +1,11 @@
-"""Histograms of a model's scores over test records: what one unit adds, and the cells of each record.
+"""Histograms of a model's scores over test records: which cells a record adds to, and how much a unit adds.
 
-A vector of counts, in blocks. A record adds 1 to one cell of each block, or 1 to the last cell of the vector,
-INVALID, and nothing else: if the model fails on it, gives numbers that are not finite, or a label that does
-not exist. A sequence does so once for each of its places, a person once for each of its records that count.
-What is released is the counts of each block times its weight, with equal noise on every number. Blocks form
-up to two groups (all records; each class against the rest), and n blocks of a group have the weight
-1 / sqrt(n): each group gets an equal share, and the first suffers little from the other.
+The counts are a vector, in blocks. A record adds 1 to one cell of each block. If the model fails on it, gives
+numbers that are not finite, or the label does not exist, it adds 1 to the vector's last cell, INVALID, and
+nothing else. A sequence does so once for each of its places, a person once for each of its records that
+count. The counts of each block are released times the block's weight, with equal noise on every number.
+Blocks form up to two groups (all records; each class against the rest). The n blocks of a group have the
+weight 1 / sqrt(n), so that each group gets an equal share, and the second costs the first little.
 
 What one unit can move. Let v be what one place of one record adds to the weighted counts. It has at most one
 number in each block, the block's weight, or a single 1 in INVALID; so |v|^2 is at most the sum of the squared
@@ -14,9 +14,9 @@ places, and by the triangle inequality adds at most
 
     cap * places * sqrt(g)
 
-in Euclidean norm: a number of the layout, which is public, whatever the records are. This is the L2
-sensitivity of the vector, where neighbouring data differ in one unit. It is reached if all its places have
-the same score and label. Other units' cells do not depend on it: see `count`.
+in Euclidean norm: a number that depends only on the layout, which is public. This is the L2 sensitivity of
+the vector, if neighbouring data differ in one unit. It is reached if all places have the same score and
+label. The cells of other units do not depend on the unit: see `count`.
 
 Bins are of the log-odds of a class, and public: quantiles of a logistic distribution of scale SCALE around 0.
 So one edge lies where both classes are equally likely, there are more bins where most models' scores are, and
@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ENDS, ConfigError, ModelError
 from fl_dp.form import Form
+from fl_dp.models.build import blank_inputs
 from fl_dp.tasks.task import Task
 
 BINS = 8  # of the scores: even, so that one edge is where the two classes are equally likely
@@ -140,12 +141,12 @@ def count(
     passes: int,
     device: torch.device,
 ) -> Counts:
-    """(layout.size,) the counts of the records, at most `passes`.
+    """(layout.size,) the counts of the records, of which there are at most `passes`.
 
-    Every record has a pass of its own, in evaluation mode, from the same random state, on a model that keeps
-    nothing (`check_model`): so no record moves another's cell. Passes are as many as `passes`, a public
-    number; those beyond the records are of made-up ones, which take about as long and count nothing. Buffers
-    are restored before each pass, in case a model changes them for some records alone.
+    Every record has its own pass, in evaluation mode, from the same random state, on a model that keeps no
+    state (`check_model`): so no record moves another's cell. There are always `passes` passes, a public
+    number; the rest run on blank records, take about as long, and count nothing. Buffers are restored before
+    each pass, in case a model changes them for some records only.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     counts, held = np.zeros(layout.size, np.int64), len(records) if records is not None else 0
@@ -156,7 +157,7 @@ def count(
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
         if records is None or row >= held:
-            outputs = _outputs(model, task, _made_up(task.form), device)
+            outputs = _outputs(model, task, blank_inputs(task.form, 1), device)
             _add(uncounted, layout, outputs, labels)
             continue
         inputs, targets = records.batch(torch.tensor([row]))
@@ -171,10 +172,9 @@ def check_model(model: nn.Module, task: Task, device: torch.device) -> None:
     Tried on made-up records: the same record before and after another one.
     """
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    other = _made_up(task.form) + (0 if task.form.vocabulary else 1)
-    one, _, again = (
-        _outputs(model, task, x, device) for x in (_made_up(task.form), other, _made_up(task.form))
-    )
+    blank = blank_inputs(task.form, 1)
+    other = blank + (0 if task.form.vocabulary else 1)
+    one, _, again = (_outputs(model, task, x.clone(), device) for x in (blank, other, blank))
     same = all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     alike = one is again if one is None or again is None else np.array_equal(one, again)
     if not same or not alike:
@@ -199,10 +199,6 @@ def _outputs(
             if isinstance(error, (*ENDS, torch.AcceleratorError)):
                 raise
             return None
-
-
-def _made_up(form: Form) -> Tensor:
-    return torch.zeros(1, *form.input_shape, dtype=torch.int64 if form.vocabulary else torch.float32)
 
 
 def _add(

@@ -1,12 +1,13 @@
-"""Metrics of a noised histogram of scores (`score_histogram.py`), and their intervals: post-processing alone.
+"""Metrics of a noised histogram of scores (`score_histogram.py`), and their intervals: post-processing only.
 
-Counts of several sites add up; so do the variances of their noise. Denominators are noised cells, too.
+The counts of several sites add up, and so do the variances of their noise. Denominators are noised, too.
 
-An interval counts two errors: the records are a sample, and the counts are noised. It is a parametric
-bootstrap with a pivot (Efron, Tibshirani 1993, section 13.3): the counts are projected to the nearest ones
-that are not negative and have the same total; samples of that many records are drawn from these, with noise
-of the same deviation; what the metric then errs is subtracted from the metric. Its draws are seeded, so that
-everybody gets the same interval. Bins are a third error, which no interval shows (docs/site-metrics.md).
+An interval covers two errors: the records are a sample, and the counts are noised. It is a parametric
+bootstrap with a pivot (Efron, Tibshirani 1993, section 13.3). The counts are projected to the nearest ones
+that are not negative and have the same total. Samples of that many records are drawn from these, with noise
+of the same deviation. The errors of the metric in these samples are subtracted from the metric. The draws are
+seeded, so that everybody gets the same interval. Bins are a third error, which no interval shows
+(docs/site-metrics.md).
 """
 
 import math
@@ -20,7 +21,7 @@ from fl_dp.tasks.score_histogram import BINS, MIDDLES, TRUE_CLASS, Block, Layout
 
 LEVEL = 0.95
 DRAWS = 1000
-_MOST_UNDEFINED = 0.02  # share of the draws in which a metric may be undefined; with more, it says nothing
+_MOST_UNDEFINED = 0.02  # share of draws in which a metric may be undefined; with more there is no interval
 _NORMAL = 1.96  # deviations of an interval at LEVEL
 _LEAST = 1.0  # records in a denominator
 _MOST_RECORDS = 1e15  # of a sample: an integer of 64 bits
@@ -32,7 +33,7 @@ Metrics = dict[str, Numbers]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """value: of the noised counts; low, high: ends of its interval. None: too few records for the noise."""
+    """value: the metric; low, high: ends of its interval. None: too few records for the noise."""
 
     value: float | None
     low: float | None
@@ -55,14 +56,9 @@ def estimates(layout: Layout, cells: Numbers, deviation: float, seed: int = 0) -
         for name, value in told.items():
             if name not in found:
                 found[name] = _estimate(name, float(value), float(true[name]), again[name])
-    found["invalid"] = _invalid(float(cells[-1]), deviation)
+    invalid, width = float(cells[-1]), _NORMAL * deviation  # records that the model could not score
+    found["invalid"] = Estimate(*(max(0.0, one) for one in (invalid, invalid - width, invalid + width)))
     return found | _over_classes(layout, cells, deviation, generator)
-
-
-def _invalid(value: float, deviation: float) -> Estimate:
-    """How many records the model could not score; its noise is normal."""
-    width = _NORMAL * deviation
-    return Estimate(*(max(0.0, one) for one in (value, value - width, value + width)))
 
 
 def projected(counts: Numbers) -> Numbers:
@@ -145,10 +141,11 @@ def _divided(part: Numbers, whole: Numbers, enough: NDArray[np.bool_]) -> Number
 def _over_classes(
     layout: Layout, cells: Numbers, deviation: float, generator: np.random.Generator
 ) -> dict[str, Estimate]:
-    """Of several classes: the mean AUROC, each against the rest, and the Brier score, summed over classes.
+    """For several classes: the mean AUROC, each class against the rest, and the Brier score, a sum over
+    classes.
 
-    The same records are in each class's block, so that their errors depend on each other. The interval holds
-    however they do: it is that of errors that rise and fall together, for which it is the widest.
+    The same records are in each class's block, so errors of the blocks depend on each other. The interval
+    holds for any dependence: it assumes errors that rise and fall together, for which it is widest.
     """
     each = [
         layout.counts_of(place, cells)

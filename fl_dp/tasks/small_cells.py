@@ -1,26 +1,27 @@
 """Which classes and subgroups results may be reported for, so that none can be derived for a few records.
 
-A column is the class, or one way to divide records, such as sex; its cells are the classes or subgroups. What
-is told is the mean of the records' scores in each told cell. The cells that are not told count as one, the
-hidden cell: its sum is that of all records minus the others'. By adding, subtracting and weighting all that
-is told, of all columns, one gets the sum over records r of g(r) score(r), where g(r) is the sum over columns
-c of f_c(the cell of r in c), for any functions f_c. The rule:
+A column is the class, or one way to divide records, such as sex; its cells are the classes or subgroups. For
+each told cell, the mean of its records' scores is reported. The cells that are not told count as one, the
+hidden cell: its sum is that of all records minus those of the other cells. By adding, subtracting and
+weighting all reported numbers of all columns, one gets the sum over records r of g(r) score(r), where g(r) is
+the sum over columns c of f_c(the cell of r in c), for any functions f_c. The rule:
 
     for every column, and every way to split its cells into two sides, there are LEAST_CELL disjoint pairs of
     records, each with one record on each side, and both in the same cell of every other column.
 
-Then whatever can be derived depends on LEAST_CELL records or more: no g but zero vanishes on all records
-outside some set S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is
-equal on both sides. As this holds for every column and every split, all f_c are constant, and so is g. For a
-single column the rule says that each cell has LEAST_CELL records.
+Then every derived number depends on LEAST_CELL records or more: if g vanishes on all records outside a set S
+of fewer, g is zero. For S leaves one of the pairs whole. On both of its records g is zero, so f_c is equal on
+both sides. As this holds for every column and every split, all f_c are constant, and so is g. For a single
+column the rule says that each cell has LEAST_CELL records.
 
-The number of such pairs is a sum over the combinations of the other columns' cells: of the smaller side's
-number of records. It is symmetric and submodular in the side, so that its minimum is found in polynomial time
-(Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). If it is below
-LEAST_CELL, two more cells are hidden. This sometimes hides more than needed; never less.
+To count such pairs, take the number of records on the smaller side, and add it up over all combinations of
+the other columns' cells. This is symmetric and submodular in the side, so that its minimum is found in
+polynomial time (Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). If
+it is below LEAST_CELL, two more cells are hidden. This sometimes hides more than needed; never less.
 
-Of some columns c results are told by class within each told cell: recall, selection rate, AUROC. Then f_c may
-depend on the class, too, and g has one more term, h(the class of r). `told_by_class` says for which columns:
+For some columns c results are reported by class within each told cell: recall, selection rate, AUROC. Then
+f_c may depend on the class, too, and g has one more term, h(the class of r). `told_by_class` gives these
+columns:
 
     the rule holds with the class as one more column, of which no cell is hidden; within each class there are
     LEAST_CELL records, and for every way to split the cells of c that it has into two sides as many disjoint
@@ -44,10 +45,10 @@ Mask = NDArray[np.bool_]
 
 
 def told_cells(codes: Codes, sizes: tuple[int, ...], owners: tuple[str, ...] = ()) -> tuple[Mask, ...]:
-    """For each column, (size,) of which of its cells results may be reported.
+    """For each column, (size,) the cells for which results may be reported.
 
-    codes: (n, columns) each record's index in each column. owners: the person of each record; if given, what
-    is reported depends on no fewer than LEAST_CELL owners. Nothing is reported for cells without records.
+    codes: (n, columns) each record's index in each column. owners: the person of each record; if given, every
+    reported number depends on at least LEAST_CELL owners. Nothing is reported for cells without records.
     """
     there = tuple(
         tuple(bool(count) for count in np.bincount(codes[:, c], minlength=size))
@@ -64,8 +65,8 @@ def told_by_class(
 ) -> tuple[bool, ...]:
     """For each column, whether results may be reported by class within its told cells.
 
-    codes, owners: as in `told_cells`, without the classes. told: its answer with the classes as one more
-    column, without theirs; none of them is hidden. classes: (n,) each record's class.
+    codes, owners: as in `told_cells`, without the classes. told: its result with the classes as one more
+    column, of which none is hidden; without that column. classes: (n,) each record's class.
     """
     merged = np.stack([np.where(mask[codes[:, c]], codes[:, c], -1) for c, mask in enumerate(told)], axis=1)
     fine = [True] * len(told)
@@ -81,7 +82,7 @@ def told_by_class(
     return tuple(fine)
 
 
-@lru_cache(maxsize=16)  # a run asks after each round, for the same records
+@lru_cache(maxsize=16)  # called after each round, for the same records
 def _told(
     shape: tuple[int, int], rows: bytes, counts: bytes, there: tuple[tuple[bool, ...], ...]
 ) -> tuple[Mask, ...]:
@@ -96,7 +97,7 @@ def _told(
 
 
 class _Column:
-    """One column. told: (size,); the existing cells that are not told count as one."""
+    """One column. told: (size,); the other cells that have records count as one."""
 
     def __init__(self, places: Codes, weights: Codes, there: Mask) -> None:
         self.there, self.told = there, there.copy()
@@ -105,7 +106,7 @@ class _Column:
 
     @property
     def cells(self) -> Codes:
-        """(kinds,) the cell of each; all hidden ones are in the same."""
+        """(kinds,) the cell of each; -1 for all hidden cells."""
         return np.where(self.told[self._places], self._places, -1)
 
     def hide_small(self) -> None:
@@ -116,7 +117,7 @@ class _Column:
             self._hide_least(self.told)
 
     def join(self, side: frozenset[int]) -> None:
-        """Hide the smallest cell of each side without the hidden cell, -1, so that both sides have it."""
+        """Hide the smallest cell of each side that lacks the hidden cell, -1, so that both sides have it."""
         within = np.isin(np.arange(len(self.told)), list(side))
         hidden = bool((self.there & ~self.told).any())
         for part, has_hidden in ((within, hidden and -1 in side), (~within, hidden and -1 not in side)):
@@ -130,7 +131,7 @@ class _Column:
 def _weakest(columns: list[_Column], weights: Codes) -> tuple[_Column, frozenset[int]] | None:
     """A column and a side of it with fewer than LEAST_CELL pairs; None if there is none.
 
-    Of several columns, the one with most cells, which loses the least by it, and of those the last.
+    Of several columns, the one with most cells, which loses least if one is hidden; of those the last.
     """
     found = []
     for place, column in enumerate(columns):
@@ -143,7 +144,7 @@ def _weakest(columns: list[_Column], weights: Codes) -> tuple[_Column, frozenset
 
 
 def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, frozenset[int]]:
-    """Number of cells, and a side with fewer than LEAST_CELL pairs; empty if all have that many."""
+    """Number of cells, and a side with fewer than LEAST_CELL pairs; empty if there is none."""
     names, row = np.unique(cells, return_inverse=True)
     _, context = np.unique(np.stack([0 * cells, *others], axis=1), axis=0, return_inverse=True)
     table = np.zeros((len(names), int(context.max()) + 1))

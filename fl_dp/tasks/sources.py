@@ -1,8 +1,8 @@
 """The text that decides what a task computes: its files, and those of their folder that they import.
 
-Where the data are is each site's own and does not count: the bodies of `train_data` and `test_data` in the
-task's own classes are left out. Line ends, and spaces before them, do not count. Code that looks for other
-code while it runs (importlib, exec), or reads files, is not followed.
+The bodies of `train_data` and `test_data` in the task's classes do not count: each site has its data
+elsewhere. Line ends, and spaces before them, do not count either. Code that loads other code while it runs
+(importlib, exec), or that reads files, is not followed.
 """
 
 import ast
@@ -20,10 +20,10 @@ _OURS = Path(__file__).parents[1]  # fl_dp itself, which may be in a task's fold
 
 
 def sources(files: Sequence[Path], top: Path, own: Collection[str]) -> dict[str, str]:
-    """The text that counts, by path: of `files`, and of everything below `top` that they import.
+    """The text that counts, by path: of `files`, and of all files below `top` that they import.
 
-    files: last the one that the settings name, first the one with the class; they may be the same. top: the
-    folder of the first one's package, or the first one itself. own: names of the task's classes.
+    files: the one with the class first, the one that the settings name last; they may be the same. top: the
+    folder of the first file, or of its package. own: names of the task's classes.
     """
     found: dict[str, str] = {}
     first, waiting = files[0], list(files)
@@ -47,7 +47,7 @@ def plain(path: Path) -> Path:
 
 
 def _what_counts(text: str, tree: ast.Module, own: Collection[str]) -> str:
-    """own: names of the task's classes. Anything before a method's body counts: it runs on import."""
+    """own: names of the task's classes. What stands before a method's body counts, as it runs on import."""
     left_out = {
         line
         for node in tree.body

@@ -37,7 +37,7 @@ class Task:
             those of the loss.
 
     Raises:
-        ConfigError: A subclass with a training loop of its own, which nothing would noise or pay for.
+        ConfigError: A subclass with its own training loop, which would be neither noised nor paid for.
 
     Example:
         >>> import fl_dp, torch
@@ -65,12 +65,12 @@ class Task:
     metrics: Sequence[Any] = ()
 
     def __init_subclass__(cls, *, built_in: bool = False) -> None:
-        """built_in: only for fl_dp's own classes; TypeError elsewhere. ConfigError for a loop of its own."""
+        """built_in: only for fl_dp's own classes, else TypeError. ConfigError for a training loop."""
         for name in _LOOPS & vars(cls).keys():
             raise ConfigError(
-                f"{cls.__name__}.{name}() would never be called: a task takes no steps of its own, which "
-                "nothing would noise or pay for. Write losses(model, batch), and metrics for what evaluation "
-                "measures; for a helper, take another name (docs/migrating.md, Flower)."
+                f"{cls.__name__}.{name}() would never be called: fl_dp takes the steps, as those of your own "
+                "loop would be neither noised nor paid for. Write losses(model, batch), and metrics for "
+                "evaluation; rename a helper (docs/migrating.md, Flower)."
             )
         if built_in and not cls.__module__.startswith("fl_dp."):
             raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")
@@ -78,24 +78,19 @@ class Task:
 
     def __init__(self, settings: TaskSettings | None = None) -> None:
         self.settings = settings or TaskSettings()
-        self._form: Form | None = None
+        self.known_form: Form | None = None  # of the data; None before it is known
         self.class_names = names_of(self.classes)  # replaced by those of the data, once known
 
     @property
     def form(self) -> Form:
         """Form of the data; TaskError before it is known."""
-        if self._form is None:
+        if self.known_form is None:
             raise TaskError("a built-in model takes its shape from data, but no data were read yet")
-        return self._form
+        return self.known_form
 
     @form.setter
     def form(self, form: Form) -> None:
-        self._form = form
-
-    @property
-    def known_form(self) -> Form | None:
-        """Form of the data; None before it is known."""
-        return self._form
+        self.known_form = form
 
     def model(self) -> nn.Module:
         """A new model, with random weights from torch's global generator, whose seed is already set."""
@@ -105,7 +100,7 @@ class Task:
         return build_model(name, self.form, seed)
 
     def outputs(self, model: nn.Module, inputs: Tensor) -> Tensor:
-        """The model's outputs for inputs (n, ...): (n, ...), as metrics and predictions take them."""
+        """The model's outputs (n, ...) for inputs (n, ...), for metrics and predictions."""
         outputs: Tensor = model(inputs)
         return outputs
 
@@ -123,12 +118,12 @@ class Task:
 
     @property
     def has_built_in_outputs_and_losses(self) -> bool:
-        """Whether neither is the user's own, so that a loss is known by its name."""
+        """Whether both are built in, so that the loss is known by its name."""
         return self._has_built_in_losses and getattr(self.outputs, "__func__", None) is Task.outputs
 
     @property
     def _has_built_in_losses(self) -> bool:
-        """Not if the class overrides them, or the task itself (`self.losses = ...`)."""
+        """False if the class overrides them, or the task itself does (`self.losses = ...`)."""
         return getattr(self.losses, "__func__", None) is Task.losses
 
     def _built_in_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -140,7 +135,7 @@ class Task:
     def weights(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
         """(n,) weight of each example's loss, from that example alone; None: all are equal.
 
-        Built in: `class-weights`. What one record changes is clipped afterwards, whatever its weight.
+        Built in: `class-weights`. Gradients are clipped after weighting, whatever the weight.
         """
         known = self.settings.weight_of_class
         return torch.tensor(known, device=targets.device)[targets] if known else None
@@ -154,15 +149,15 @@ class Task:
         return data_of(self.settings, "test")
 
     def public_form(self) -> Form | None:
-        """The form of the data if a schema file gives it, so that no record has to be read; else None."""
+        """The form of the data from its schema file, without reading a record; None without one."""
         return schema.form if (schema := _schema_of(self)) else None
 
     def public_classes(self) -> tuple[str, ...]:
-        """The names of the classes if a schema file gives them; else empty."""
+        """The names of the classes from the schema file; empty without one."""
         return schema.classes if (schema := _schema_of(self)) else ()
 
     def meaning(self) -> str:
-        """How records become numbers, if a schema file says it; else empty. Sites must agree on it."""
+        """How records become numbers, from the schema file; empty without one. Sites must agree on it."""
         return schema.meaning if (schema := _schema_of(self)) else ""
 
     @property

@@ -1,7 +1,7 @@
-"""Reports everything that training will refuse of a task, before a site joins.
+"""Reports everything about a task that training will refuse, before a site joins.
 
-A finding is listed only if the ones before it allow its check. The model's checks run on random numbers. Data
-are read, but only their form and the classes that occur are reported.
+A check runs only if the findings before it allow it. The model is checked on random numbers. Data are read,
+but only their form and the classes that occur are reported.
 """
 
 import copy
@@ -16,12 +16,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
-from fl_dp.errors import FlDpError, ModelError
+from fl_dp.errors import DataError, FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.tasks.load import new_model
 from fl_dp.tasks.metric import check_metrics
-from fl_dp.tasks.records import records_of
+from fl_dp.tasks.records import lacks_test_data, records_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import check_own_losses
 from fl_dp.training.objective import Objective
@@ -31,7 +31,7 @@ _EXAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem that ends training before it starts. where: a part of the task; what: and what to do."""
+    """A problem that prevents training. where: a part of the task; what: the problem, and what to do."""
 
     where: str
     what: str
@@ -42,9 +42,8 @@ class Finding:
 
 @dataclass
 class Validation:
-    """findings: empty if the task can be trained. notes: what holds, and what is worth knowing.
-
-    model: as it was checked; None if there is none.
+    """findings: empty if the task can be trained. notes: other facts worth knowing. model: the one that was
+    checked; None if there is none.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -63,14 +62,14 @@ class Validation:
 
     @contextmanager
     def finding(self, where: str) -> Iterator[None]:
-        """Within the block, an error that would end training becomes a finding."""
+        """Within the block, an error that would prevent training becomes a finding."""
         try:
             yield
         except FlDpError as error:
             self._found(where, str(error))
 
     def _found(self, where: str, what: str) -> None:
-        """One finding per cause, with all places where it occurred."""
+        """One finding per problem, with all places where it occurred."""
         for i, one in enumerate(self.findings):
             if one.what == what:
                 self.findings[i] = Finding(f"{one.where}, {where}", what)
@@ -84,13 +83,16 @@ def validate_task(task: Task, *, metrics: tuple[str, ...] = (), test: bool = Tru
     test: as in `fl_dp.validate`.
     """
     result = Validation()
-    _check_data(result, task, test=test)
+    form = _check_data(result, task)
+    test_records = _check_test_data(result, task, form) if test else None
+    if form is not None:
+        task.form = form  # reading the test data has set theirs
     if task.known_form is not None:
         with result.finding("loss"):
             task.check_loss()
         if test:
             with result.finding("metrics"):
-                check_metrics(task, metrics, records_of(task, "test"))
+                check_metrics(task, metrics, test_records)
     if task.known_form is None and result.findings and type(task).model is Task.model:
         result.notes.append("the model was not checked, as it takes its shape from the data")
         return result
@@ -102,7 +104,7 @@ def validate_task(task: Task, *, metrics: tuple[str, ...] = (), test: bool = Tru
 
 
 def check_model(result: Validation, task: Task, model: nn.Module) -> None:
-    """Report batch norms by name, then all other findings as if they were replaced."""
+    """Report batch norms by name, then check the model with batch norms replaced."""
     norms = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
     result.findings += [
         Finding(
@@ -125,43 +127,44 @@ def check_model(result: Validation, task: Task, model: nn.Module) -> None:
     _try(result, task, tried.train())
 
 
-def _check_data(result: Validation, task: Task, *, test: bool) -> None:
+def _check_data(result: Validation, task: Task) -> Form | None:
+    """The form of the training data; None if there are none."""
     data: TensorData | None = None
     with result.finding("train_data()"):
         data = records_of(task, "train")
         if data is None:
             result.findings.append(Finding("train_data()", "it gives nothing; a site trains on its records."))
-    if data is not None:
-        result.notes.append(f"{len(data)} records, {data.form}")
-        result.notes += _missing(data)
-        with result.finding("unit"):
-            examples = by_unit(data, task.settings)
-            if examples is not data:
-                result.notes.append(f"{len(examples)} persons, the unit of privacy")
-    form = data.form if data is not None else None
-    if test:
-        _check_test_data(result, task, form)
-    if form is not None:
-        task.form = form
+    if data is None:
+        return None
+    result.notes.append(f"{len(data)} records, {data.form}")
+    result.notes += _missing(data)
+    with result.finding("unit"):
+        examples = by_unit(data, task.settings)
+        if examples is not data:
+            result.notes.append(f"{len(examples)} persons, the unit of privacy")
+    return data.form
 
 
-def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
-    """form: of the training data, which the test data must share."""
+def _check_test_data(result: Validation, task: Task, form: Form | None) -> TensorData | None:
+    """The test data, which must have `form`, that of the training data."""
+    test: TensorData | None = None
     with result.finding("test_data()"):
         test = records_of(task, "test")
         if test is None:
-            result.notes.append('no test data: the server then needs evaluate = "off"')
+            result.notes.append('no test data: set evaluate = "off"')
         elif form is not None and test.form != form:
-            result.findings.append(
-                Finding(
-                    "test_data()",
-                    f"it gives {test.form}, but train_data() gives {form}; give both the same form.",
+            if lacks_test_data(task):
+                raise DataError(
+                    f"the task has no test_data() of its own, and data = {task.settings.data!r} gives "
+                    f"{test.form}, but train_data() gives {form}. Write test_data(), or set "
+                    'evaluate = "off".'
                 )
-            )
+            raise DataError(f"it gives {test.form}, but train_data() gives {form}; give both the same form.")
+    return test
 
 
 def _missing(data: TensorData) -> list[str]:
-    """Classes without a record: training works without them, but the model learns nothing about them."""
+    """A note about classes without a record: training works, but the model learns nothing about them."""
     if data.form.targets != "class":
         return []
     there = set(data.y.tolist())
@@ -203,16 +206,16 @@ def check_losses(task: Task, model: nn.Module) -> None:
     if not isinstance(losses, Tensor) or losses.shape != (_EXAMPLES,):
         there = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise ModelError(
-            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, and no "
-            'mean over the batch (reduction="none").'
+            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, not a "
+            'mean over the batch (write reduction="none").'
         )
     if not losses.requires_grad:
-        raise ModelError("they do not depend on a trainable parameter; do not use detach or no_grad.")
+        raise ModelError("the losses do not depend on a trainable parameter; do not use detach or no_grad.")
 
 
 @contextmanager
 def _said(what: str, inputs: Tensor) -> Iterator[None]:
-    """Within the block, errors of the task's code or PyTorch over random inputs get the inputs' shape."""
+    """Within the block, errors of the task's code or of PyTorch also name the shape of the random inputs."""
     try:
         yield
     except FlDpError:
@@ -232,5 +235,5 @@ def _blank(task: Task) -> tuple[Tensor, Tensor]:
 
 
 def _objective(task: Task) -> Objective:
-    """The objective without its settings' checks, which are separate findings."""
+    """The objective without the checks of its settings, which are separate findings."""
     return task.unchecked_objective.of_one_record()

@@ -26,7 +26,7 @@ def test_every_row_and_what_is_tried_for_it_is_a_run_config():
 def test_what_is_held_out_is_not_trained_on(tmp_path, monkeypatch):
     x = torch.arange(50, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 4, 4).contiguous()
     whole = TensorData(x, torch.arange(50) % 2, ("a", "b"))
-    monkeypatch.setattr(accuracy, "load_data", lambda *_: whole)
+    monkeypatch.setattr(accuracy, "data_of", lambda *_: whole)
     monkeypatch.setattr(accuracy, "HELD_OUT", 10)
     with np.load(accuracy.held_out("any", tmp_path, tmp_path).removeprefix("npz:")) as file:
         train, test = (set(file[f"x_{split}"][:, 0, 0, 0].tolist()) for split in ("train", "test"))

@@ -3,7 +3,6 @@
 import pytest
 
 from fl_dp.config.dependent import dependent_values
-from fl_dp.launch.request import read_config
 
 EQUAL = {
     "clients": 4,
@@ -38,13 +37,3 @@ EQUAL = {
 )
 def test_what_depends_on_what_was_given(changed, given, expected):
     assert dependent_values({**EQUAL, **changed}, given) == expected
-
-
-def test_a_file_that_says_clients_alone_means_all_of_them(tmp_path):
-    file = tmp_path / "run.toml"
-    for number in (1, 5):
-        file.write_text(f"clients = {number}\n")
-        config = read_config(file)
-        assert (config.clients, config.min_clients, config.fit_clients) == (number, number, number)
-    file.write_text("expected-batch-size = 16\n")
-    assert read_config(file).physical_batch_size == 16

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fl_dp.config.data import DataSettings
 from fl_dp.data.files_read import FilesRead, raw_lines, state_of
-from fl_dp.data.source import load_data
+from fl_dp.data.source import data_of
 from fl_dp.errors import DataError
 
 TABLE = [f"P{number},{number % 73},{number * 7 % 11}" for number in range(50)]
@@ -53,7 +54,7 @@ def test_of_a_folder_only_files_with_records_to_train_on_count(tmp_path: Path) -
         Image.fromarray(np.full((4, 4), number, np.uint8)).save(tmp_path / place / "1.png")
     (tmp_path / "README.md").write_text("what many folders have")
     (tmp_path / "train" / "a" / "notes.csv").write_text("a,b\n")
-    read = load_data(f"folder:{tmp_path}", Path("data"), "train").read
+    read = data_of(DataSettings(data=f"folder:{tmp_path}"), "train").read
     assert read is not None
     assert [path.relative_to(tmp_path).as_posix() for path, _ in read.state] == [
         "train/a/1.png",

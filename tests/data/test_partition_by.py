@@ -58,7 +58,7 @@ def test_one_client_has_all_groups() -> None:
     ("records", "asked", "words"),
     [
         (data(), settings(6), "there are 5 groups, too few for 6 clients; set clients = 5"),
-        (data((), ""), settings(2), r"have no groups; a table's schema .*array groups_train,"),
+        (data((), ""), settings(2), r"have no groups\. A table's schema .*array groups_train,"),
         (data(), settings(2, "by:user"), "are grouped by 'hospital'; write by:hospital"),
     ],
     ids=["clients", "no groups", "column"],

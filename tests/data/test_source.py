@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.data.source import absolute_name, load_data
+from fl_dp.config.data import DataSettings
+from fl_dp.data.source import absolute_name, data_of
 from fl_dp.errors import ConfigError, DataError
 
 
@@ -14,12 +15,12 @@ def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "images" / "train" / "cat").mkdir(parents=True)
     Image.new("L", (4, 4)).save(tmp_path / "images" / "train" / "cat" / "1.png")
     monkeypatch.chdir(tmp_path)
-    assert len(load_data("npz:own.npz", Path("data"), "train")) == 3
-    assert len(load_data("folder:images", Path("data"), "train")) == 1
+    assert len(data_of(DataSettings(data="npz:own.npz"), "train")) == 3
+    assert len(data_of(DataSettings(data="folder:images"), "train")) == 1
     monkeypatch.chdir("/")
     with pytest.raises(DataError, match=r"/own\.npz: no such file"):
-        load_data("npz:own.npz", Path("data"), "train")
-    assert len(load_data(f"npz:{tmp_path}/own.npz", Path("data"), "train")) == 3
+        data_of(DataSettings(data="npz:own.npz"), "train")
+    assert len(data_of(DataSettings(data=f"npz:{tmp_path}/own.npz"), "train")) == 3
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pyt
 )
 def test_an_unknown_name_or_argument_is_refused(name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"data = '{name}': {words}"):
-        load_data(name, Path("data"), "train")
+        data_of(DataSettings(data=name), "train")
 
 
 def test_only_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +55,7 @@ def test_a_file_that_changed_is_read_anew_though_its_size_and_time_stayed(tmp_pa
     )
 
     def ages() -> list[float]:
-        return [round(age, 2) for age in load_data(f"csv:{table}", tmp_path, "train").x[:, 0].tolist()]
+        return [round(age, 2) for age in data_of(DataSettings(data=f"csv:{table}"), "train").x[:, 0].tolist()]
 
     def edited(file: Path, old: str, new: str) -> None:
         before = file.stat()
@@ -62,7 +63,8 @@ def test_a_file_that_changed_is_read_anew_though_its_size_and_time_stayed(tmp_pa
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert ages() == [0.0, 1.0]
-    assert load_data(f"csv:{table}", tmp_path, "train") is load_data(f"csv:{table}", tmp_path, "train")
+    settings = DataSettings(data=f"csv:{table}")
+    assert data_of(settings, "train") is data_of(settings, "train")
     edited(table, "20", "30")
     assert ages() == [0.5, 1.0]
     edited(schema, "40]", "80]")

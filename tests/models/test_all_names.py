@@ -107,7 +107,7 @@ def test_a_decoder_does_not_see_the_tokens_behind_a_place_and_a_classifier_sees_
 
 
 def test_a_name_of_timm_that_was_not_tried_is_refused_without_asking_the_library() -> None:
-    with pytest.raises(ModelError, match=r"not among the models of timm .* try resnet18"):
+    with pytest.raises(ModelError, match=r"not one of timm's models .* try resnet18"):
         build_model("timm:resnet1", Form((3, 32, 32), 10), seed=0)
 
 

@@ -8,8 +8,7 @@ from fl_dp.choices import MODELS
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.form import Form
 from fl_dp.models import build
-from fl_dp.models.build import build_model, remedy
-from fl_dp.models.model import Model
+from fl_dp.models.build import Model, build_model, remedy
 
 UNKNOWN = ("resnet18", "", "tanh_cnn", "model")
 
@@ -76,13 +75,13 @@ def test_each_model_that_is_named_fits(form: Form, named: set[str]) -> None:
 @pytest.mark.parametrize(
     ("model", "form", "words"),
     [
-        ("tanh-cnn", TABLE, r"of shape \(13,\): .* For rows of numbers, .* linear and mlp"),
+        ("tanh-cnn", TABLE, r"of shape \(13,\): .* For rows of numbers, .* linear or mlp"),
         ("lenet-gn", IMAGE, r"scale the images \(image-size"),
         ("resnet18-gn", Form((3, 64, 16), 10), "made for images of 32x32 pixels and larger"),
         ("tanh-cnn", Form((3, 28, 32), 10), "made for images of 28x28 or 32x32 pixels"),
         ("tanh-cnn", Form((3, 32, 28), 10), "made for images of 28x28 or 32x32 pixels"),
-        ("cnn1d", TABLE, "there are linear and mlp"),
-        ("mlp", TEXT, "For tokens there are transformer"),
+        ("cnn1d", TABLE, "choose linear or mlp"),
+        ("mlp", TEXT, "For tokens choose transformer"),
     ],
 )
 def test_the_error_says_what_suits_the_data(model: str, form: Form, words: str) -> None:

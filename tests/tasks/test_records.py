@@ -221,7 +221,7 @@ def test_a_name_in_the_ledger_is_that_of_the_clients_own_file(folder: Path) -> N
 
 
 def test_other_partitions_and_other_sources_have_no_clients_files() -> None:
-    with pytest.raises(ConfigError, match=r"'dirichlet': expected no split with \{client\} in data"):
+    with pytest.raises(ConfigError, match=r"'dirichlet': expected iid .*an entry each of the mapping data"):
         RunConfig(data="npz:{client}.npz", partition="dirichlet")
     with pytest.raises(ConfigError, match="digits takes no argument"):
         check_choices(RunConfig(data="digits:{client}"))

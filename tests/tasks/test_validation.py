@@ -14,9 +14,9 @@ import fl_dp
 from fl_dp.api.simulate import asked
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, DataError
 from fl_dp.models.group_norm import replace_batch_norms
-from fl_dp.tasks.records import load_parts
+from fl_dp.tasks.records import evaluation_records, load_parts
 from fl_dp.tasks.task import Task
 from fl_dp.tasks.validation import validate_task
 
@@ -105,6 +105,16 @@ def _torn(self: Task) -> Any:
 )
 def test_what_cannot_be_trained_is_found(part: str, gives: Any, where: str, words: str) -> None:
     assert words in found(type("Changed", (Ours,), {part: gives}))[where]
+
+
+def test_without_test_data_of_its_own_a_task_gets_one_finding() -> None:
+    """The built-in test data have another form: what follows from it is not found as well."""
+    findings = found(type("Forgetful", (Ours,), {"test_data": Task.test_data}))
+    assert list(findings) == ["test_data()"]
+    assert "no test_data() of its own" in findings["test_data()"]
+    assert 'set evaluate = "off"' in findings["test_data()"]
+    with pytest.raises(DataError, match=r"no test_data\(\) of its own, .* has other classes"):
+        evaluation_records(RunConfig(), type("Forgetful", (Ours,), {"test_data": Task.test_data})())
 
 
 def test_from_python_a_model_and_data_will_do() -> None:

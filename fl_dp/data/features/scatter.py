@@ -3,8 +3,8 @@
 Oyallon and Mallat 2015 (arXiv 1412.8659). Tramèr and Boneh 2021 (arXiv 2011.11660) train small models with
 DP-SGD on it. Filters and transform are kymatio's (Andreux et al. 2020, arXiv 1812.11214).
 
-With scaling, each path has standard deviation 1 over made-up images, which depend on no record. This replaces
-the paper's normalisation over all records, which is a query on them.
+With `scaled`, each path has standard deviation 1 over made-up images, which depend on no record. This
+replaces the paper's normalisation over all records, which is a query on them.
 """
 
 import warnings
@@ -97,10 +97,10 @@ def made_up_images(count: int, size: tuple[int, int]) -> Tensor:
     """(count, 1, H, W) float32 in [0, 1], of amplitudes as in photographs; the same in every process.
 
     Random fields: the amplitude spectrum of natural images is f^-a, with a = 1.2 in the mean of many
-    photographs (Field 1987; Tolhurst, Tadmor, Chao 1992, Ophthalmic and Physiological Optics 12). Knowledge
-    of such fields is knowledge of no record.
+    photographs (Field 1987; Tolhurst, Tadmor, Chao 1992, Ophthalmic and Physiological Optics 12). They reveal
+    nothing about any record.
 
-    Each is cropped from a field twice as high and wide: fields are periodic at their edges, images are not.
+    Each is cropped from a field twice as high and wide, because fields are periodic and images are not.
     """
     height, width = size
     rows, columns = np.fft.fftfreq(2 * height), np.fft.rfftfreq(2 * width)

@@ -8,7 +8,7 @@ import torch
 
 from fl_dp.config.files import read_toml
 from fl_dp.data.images import stack
-from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
+from fl_dp.data.source import AS_THEY_ARE, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.division import Division, division_of
@@ -31,8 +31,8 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
 
     All images have one size and one colour mode, L or RGB, or are converted to those of the settings. Hidden
     files, and files without an image suffix, are left out. An empty class folder declares a class without
-    examples. A ledger identifies images by their files' bytes and their class, whatever size they are
-    converted to. Anything else raises DataError naming the file or folder. Subgroups: see `_subgroups`.
+    examples. A ledger identifies an image by its file's bytes and its class, whatever size it is converted
+    to. DataError for anything else, which names the file or folder. Subgroups: see `_subgroups`.
     """
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one folder of images per class.")
@@ -85,15 +85,11 @@ def _split_by_name(name: str) -> Split:
     return split_of(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    return load_folder(location.path, split, location.reading)
-
-
 def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
     """Subgroups of the images, given by their paths in the folder; none if it declares none.
 
-    They are declared in subgroups.toml, with a row of subgroups.csv per test image; columns are declared like
-    those of a table, see `fl_dp/data/tables/parse.py`.
+    subgroups.toml declares them, and subgroups.csv has a row for each test image. Columns are declared as in
+    a table's schema, see `fl_dp/data/tables/parse.py`.
 
         # DIR/subgroups.toml                     # DIR/subgroups.csv
         [columns.sex]                            file,sex,age
@@ -145,4 +141,9 @@ def _division(name: str, part: object) -> Division:
     return found
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True, endings=_SUFFIXES)
+SOURCE = Source(
+    lambda location, split: load_folder(location.path, split, location.reading),
+    argument="PATH",
+    is_path=True,
+    endings=_SUFFIXES,
+)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.data.images import stack
-from fl_dp.data.source import Location, Reading, Source
+from fl_dp.data.source import Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import encoder_of
@@ -148,8 +148,8 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
     | lists of integers      | tokens below the size of `tokenizer`, truncated or padded to T         |
 
     The label column is a ClassLabel, floats, or lists of floats. `columns` = INPUT,LABEL names the two
-    columns; otherwise they are the first with usual names. Anything else raises DataError naming path and
-    column, and no value.
+    columns; otherwise they are the first with usual names. DataError for anything else, which names path and
+    column, and quotes no value.
     """
     saved, by_record = _open(path, split)
     inputs, labels = columns_of(path, saved, reading.columns)
@@ -210,8 +210,9 @@ def _digests(inputs: Column, labels: Column) -> list[bytes]:
     return [record_digest(label, content) for label, content in pairs]
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    return load_saved(location.path, location.reading, split)
-
-
-SOURCE = Source(_load, argument="PATH", is_path=True, endings=(".arrow",))
+SOURCE = Source(
+    lambda location, split: load_saved(location.path, location.reading, split),
+    argument="PATH",
+    is_path=True,
+    endings=(".arrow",),
+)

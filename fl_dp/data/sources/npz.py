@@ -15,7 +15,7 @@ from fl_dp.data.tensor_data import COLUMNS_OF_INTEGERS, Split, TensorData
 from fl_dp.errors import DataError, located
 from fl_dp.form import check_count
 
-_MAX_CHANNELS = 4  # of an image: with a short second axis, a longer last one is a width, so NCHW
+_MAX_CHANNELS = 4  # of an image: with a second axis this short, a longer last axis is a width
 _PUBLIC = frozenset({"classes", "vocabulary"})
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "groups_train", "groups_test", "classes", "vocabulary")
 _PREFIX = "subgroup_"  # `subgroup_NAME` names subgroups, `subgroup_NAME_test` has each record's index
@@ -35,9 +35,9 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `groups_train`, optional | a name or number per record, by which it may be assigned to a client     |
     | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's index in them |
 
-    The number of classes is public, and never derived from labels. Any other array is refused, as are a
-    table's undeclared columns: one that says whose record it is must not be overlooked. A missing, damaged or
-    mis-shaped file raises DataError naming it.
+    The number of classes is public, and never derived from labels. Any other array is refused: one that says
+    whose record it is must not be overlooked. DataError, which names the file, if it is missing or damaged,
+    or if an array has another shape.
     """
     needed, welcome = {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}
 
@@ -48,7 +48,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
             raise DataError(
                 f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for "
                 "subgroups subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; "
-                "leave out what is for none of them."
+                "leave out all other arrays."
             )
         with located(path):
             return sorted(needed | (welcome & set(there)) | _subgroup_arrays(there, split))
@@ -83,22 +83,17 @@ def _inputs(name: str, arrays: Arrays, vocabulary: int) -> Tensor:
         return torch.from_numpy(x.astype(np.int64, copy=False))
     if x.dtype == np.uint8 and x.ndim == 3:
         return torch.from_numpy(x).unsqueeze(1)
-    if x.dtype == np.uint8 and x.ndim == 4 and not _looks_like_nchw(x):
+    images = x.dtype == np.uint8 and x.ndim == 4
+    channels_first = images and x.shape[1] <= _MAX_CHANNELS < x.shape[3]
+    if images and not channels_first:
         return torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()
     if np.issubdtype(x.dtype, np.floating) and x.ndim >= 2:
         return _numbers(x)
-    channels_first = x.dtype == np.uint8 and x.ndim == 4
     raise DataError(
         f"{name}: expected uint8 images (n, H, W) or (n, H, W, C), float numbers (n, ...), or integer tokens "
         f"(n, T), not {x.dtype} of shape {x.shape}."
         + (" Write x.transpose(0, 2, 3, 1): in a file bytes have channels last." if channels_first else "")
     )
-
-
-def _looks_like_nchw(images: np.ndarray) -> bool:
-    second: int = images.shape[1]
-    last: int = images.shape[3]
-    return second <= _MAX_CHANNELS < last
 
 
 def _targets(name: str, arrays: Arrays, *, tokens: bool) -> Tensor:
@@ -155,10 +150,7 @@ def _whole(array: np.ndarray) -> bool:
 
 
 def load_inputs(path: Path) -> Tensor:
-    """The array `x` of the file at `path`, or else `x_test`, for predictions; as `x_train`, without labels.
-
-    Raises as `load_npz`.
-    """
+    """The array `x`, or else `x_test`, of the file at `path`, to predict for. Raises as `load_npz`."""
     arrays = read_npz(path, lambda there: {"x", "x_test", "vocabulary"} & set(there))
     name = "x" if "x" in arrays else "x_test"
     if name not in arrays:
@@ -168,10 +160,7 @@ def load_inputs(path: Path) -> Tensor:
 
 
 def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
-    """The file's arrays to read for subgroups: none for training.
-
-    DataError unless names and test records' indices come in pairs.
-    """
+    """The arrays of subgroups to read: none for training; DataError unless names and codes come in pairs."""
     if split == "train":
         return set()
     coded = {match[1] for name in there if (match := _CODES.fullmatch(name))}
@@ -213,7 +202,7 @@ def _subgroups(name: str, labels: np.ndarray, codes: np.ndarray) -> Subgroups:
 
 
 def write_npz(path: Path, train: TensorData | None, test: TensorData | None) -> None:
-    """A file from which `load_npz` reads the same records; DataError for what no array there is for."""
+    """Writes a file from which `load_npz` reads the same records; DataError for fields without an array."""
     arrays: dict[str, np.ndarray] = {}
     for split, data in (("train", train), ("test", test)):
         if data is None:

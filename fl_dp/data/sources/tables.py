@@ -1,4 +1,4 @@
-"""A table of the user's own in one file, with a public schema file that says what its columns are."""
+"""The user's own table in one file. A public schema file says what its columns are."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,12 +19,12 @@ from fl_dp.errors import ConfigError, DataError, located
 
 _CSV = "csv"
 SUFFIX = ".schema.toml"
-# The file of test records if the schema says split = "file": the server's own with {client}, else one beside.
+# With split = "file" in the schema, the server's file, if each client has its own, holds the test records.
 SERVER = "server"
 
 
 def schema_file(location: Location) -> Path:
-    """Path of the file's schema: the named one, or FILE.schema.toml beside FILE.csv."""
+    """Path of the table's schema: the named one, or FILE.schema.toml beside FILE.csv."""
     return location.schema or schema_beside(location.path)
 
 
@@ -38,7 +38,7 @@ def schema_beside(path: Path) -> Path:
 
 
 def table_without_schema(file: Path, *, separator: str, header: bool, encoding: str) -> Table:
-    """The table in a file, read by the source of its ending; any other ending is read as CSV.
+    """The table in a file, read by its ending; any unknown ending is read as CSV.
 
     separator, header, encoding: of CSV. ConfigError if no line of it has two cells.
     """
@@ -56,7 +56,7 @@ def table_without_schema(file: Path, *, separator: str, header: bool, encoding: 
 
 
 def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
-    """A data set that is one file; read: reads its table, as the schema and the settings say."""
+    """A source of tables. read: reads the table, as schema and settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
         if not location.schema:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fl_dp.data.files_read import raw_lines
-from fl_dp.data.source import Location, Reading, Source
+from fl_dp.data.source import Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import Encoder, Tokens, encoder_of
@@ -33,8 +33,8 @@ def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
     | a file, of running text                       | T tokens, and T next ones | a hash of what it holds |
 
     Classes are the sorted file names of train/ and test/ together. An empty file declares a class without
-    examples. Files may be compressed (.gz). Blank lines are left out. Anything else raises DataError naming
-    the file, and no text.
+    examples. Files may be compressed (.gz). Blank lines are left out. DataError for anything else, which
+    names the file and quotes no text.
     """
     if reading.tokens < 1:
         raise DataError(f"{path}: tokens = {reading.tokens}: expected the length of an example, in tokens.")
@@ -119,10 +119,6 @@ def _digest(label: str, line: str) -> bytes:
     return record_digest(label.encode("utf-8", "surrogateescape"), line.encode())
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    return load_text(location.path, location.reading, split)
-
-
 @dataclass(frozen=True)
 class Passage:
     """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: its digest."""
@@ -150,10 +146,10 @@ def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
 def digest(passage: bytes) -> bytes:
     """SHA-256 of the passage's window with the smallest hash; of all of it if it is shorter than one.
 
-    It stands for the passage, and must not depend on where passages begin: the same text cut into longer
-    ones, or read with another tokenizer, must look like the same records to a ledger. So it is of a window of
-    WINDOW bytes (winnowing: Schleimer, Wilkerson, Aiken 2003, "Winnowing: local algorithms for document
-    fingerprinting"). A passage twice as long has the smaller hash of two shorter ones.
+    A ledger identifies the passage by it. The same text, cut into longer passages or read with another
+    tokenizer, must give the same digests, wherever passages begin. So it is a digest of one window of WINDOW
+    bytes (winnowing: Schleimer, Wilkerson, Aiken 2003, "Winnowing: local algorithms for document
+    fingerprinting"). A passage that is twice as long has the smaller of two hashes.
     """
     if len(passage) > WINDOW:
         start = int(np.argmin(window_hashes(np.frombuffer(passage, np.uint8))))
@@ -172,4 +168,10 @@ def window_hashes(content: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return hashes ^ (hashes >> np.uint64(32))
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True, endings=SUFFIXES, lines=raw_lines)
+SOURCE = Source(
+    lambda location, split: load_text(location.path, location.reading, split),
+    argument="PATH",
+    is_path=True,
+    endings=SUFFIXES,
+    lines=raw_lines,
+)

@@ -40,9 +40,9 @@ _CLASSES = {
 
 
 def exclusive(root: Path) -> AbstractContextManager[object]:
-    """Lock `root` while its files are looked for or downloaded, so that no process reads half a file.
+    """Lock `root` while files are looked for or downloaded, so that no process reads half a file.
 
-    There is no lock if `root` is read-only: no process of this user downloads there.
+    A read-only `root` is not locked: nobody downloads there.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -52,9 +52,9 @@ def exclusive(root: Path) -> AbstractContextManager[object]:
 
 
 def fetch(set_name: str, root: Path, **options: bool) -> Any:
-    """torchvision's data set `set_name` in `root`: unpacked from archives there, else downloaded.
+    """torchvision's data set `set_name`, unpacked from archives in `root` or downloaded; else DataError.
 
-    Progress goes to stderr. Hold `exclusive(root)`. A failure raises DataError.
+    Call it under `exclusive(root)`. Progress goes to stderr.
     """
     require_package("torchvision", f"{set_name}, where it is unpacked or downloaded,")
     from torchvision import datasets  # late: it is optional, and takes 1.3 s
@@ -72,7 +72,7 @@ def fetch(set_name: str, root: Path, **options: bool) -> Any:
 
 @contextmanager
 def _give_up_after(seconds: float) -> Iterator[None]:
-    """A timeout for every new socket. torchvision sets none, and would wait for a dead network for ever."""
+    """A timeout for every new socket: without one torchvision would wait for ever for a dead network."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -84,9 +84,9 @@ def _give_up_after(seconds: float) -> Iterator[None]:
 def read_idx(path: Path, ndim: int) -> Tensor:
     """The uint8 tensor of `ndim` dimensions in an unpacked IDX file: big-endian sizes, then bytes.
 
-    Raises DataError naming the file if it cannot be read, is of another kind, or has another length than its
-    header says. Not torchvision's reader: it accepts surplus bytes, its errors do not name the file, and
-    importing it takes 1.3 s.
+    DataError, which names the file, if it cannot be read, is no such file, or is longer or shorter than its
+    header says. torchvision's reader accepts surplus bytes, its errors do not name the file, and importing it
+    takes 1.3 s.
     """
     try:
         content = np.fromfile(path, np.uint8)
@@ -105,9 +105,8 @@ def read_idx(path: Path, ndim: int) -> Tensor:
 
 
 def load_mnist(set_name: str, root: Path, split: Split) -> TensorData:
-    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W); downloaded if missing.
-
-    From the IDX files that torchvision keeps in ROOT/<set>/raw.
+    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W), from torchvision's IDX files; downloaded if
+    missing.
     """
     raw = root / set_name / "raw"
     prefix = "train" if split == "train" else "t10k"

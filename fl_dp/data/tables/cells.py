@@ -1,4 +1,4 @@
-"""Table cells, which are texts: whether two mean the same, and which of some public values a cell is."""
+"""Cells of tables, which are texts: whether two mean the same, and which declared value a cell is."""
 
 import re
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 Cells = NDArray[np.object_]  # (n,) texts without surrounding spaces
-Value = str | int | float  # of a schema: a text means itself, a number every way to write it
+Value = str | int | float  # in a schema: a text means itself, a number every way to write it
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE)
 _SWAPPED = str.maketrans(",.", ".,")
-_DIGITS = 400  # of a number: enough not to round any in a file, so that unequal ones stay unequal
+_DIGITS = 400  # of a number: so many that none in a file is rounded, and unequal numbers stay unequal
 
 
 def plain(text: str) -> str:
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 def pointed(text: str, decimal: str) -> str:
     """`text` with a point where the file's numbers have `decimal`: "1,5" becomes "1.5".
 
-    If they use commas, a point becomes a comma, so that such a cell is no number: 1.234 may be a thousand.
+    With decimal commas, a point becomes a comma, so that the cell is no number: 1.234 may mean a thousand.
     """
     return text if decimal == "." else text.translate(_SWAPPED)
 

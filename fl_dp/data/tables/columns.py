@@ -1,6 +1,6 @@
-"""Kinds of columns, and how their cells become numbers: by declarations, never by other cells.
+"""Kinds of columns, and how a cell becomes numbers: by the schema, never by other cells.
 
-Throughout, `cells` are a column's, and `missing` (n,) marks those that count as missing.
+`cells` are those of one column, and `missing` (n,) marks those that count as missing.
 """
 
 from dataclasses import dataclass, field
@@ -22,10 +22,9 @@ Numbers = NDArray[np.float32]
 class Column:
     """One column of the file. A column of this base class is explicitly ignored.
 
-    missing: cells that mean a missing value. if_missing: what becomes of a record with such a cell: it is
-    refused, dropped, or the cell is encoded. decimal: of numbers in the file; how they are written does not
-    decide what they mean, so sites need not agree on it. division: its subgroups, if it declares some; sites
-    need not agree on these either.
+    missing: cells that mean a missing value. if_missing: whether a record with such a cell is refused or
+    dropped, or the cell is encoded. decimal: the mark in numbers of the file. division: the subgroups that
+    the column declares, if any. Sites need not agree on these two, which do not change what numbers mean.
     """
 
     name: str
@@ -85,8 +84,8 @@ class Number(Range):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uneven(Number):
-    """A number of which equal steps mean little, such as an income. points: increasing, from low to high;
-    they are evenly spaced in [-1, 1], and numbers between two of them lie in proportion.
+    """A number whose scale is not even, such as an income. points: increasing, from low to high; they are
+    spaced evenly in [-1, 1], with linear interpolation between them.
     """
 
     points: tuple[float, ...]
@@ -155,7 +154,7 @@ class Label(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Column):
-    """Whose record it is; for `partition = "by:COLUMN"`. A group is entirely for training, or not at all."""
+    """Whose record it is; for `partition = "by:COLUMN"`. The test split takes whole groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

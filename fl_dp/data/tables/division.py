@@ -1,4 +1,4 @@
-"""How the cells of a column become subgroups: by declared values or bounds, never by other cells."""
+"""How a cell becomes a subgroup: by declared values or bounds, never by other cells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class ByValue:
 
 @dataclass(frozen=True, slots=True)
 class ByBand:
-    """Numbers below the first of `bounds`, from each to the next, and from the last; no number: OTHER."""
+    """Numbers below the first bound, from each bound to the next, and from the last; else OTHER."""
 
     bounds: tuple[float, ...]
 
@@ -98,7 +98,7 @@ def values_of(found: Any, what: str) -> tuple[Value, ...]:
 
 
 def distinct(groups: Sequence[Sequence[Value]]) -> None:
-    """Raise DataError for duplicates. A text of digits and its number are two values: the text wins."""
+    """Raise DataError for duplicates. A text of digits and the number differ; the text takes precedence."""
     said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
     if len(set(said)) != len(said):
         raise DataError("a value appears twice.")

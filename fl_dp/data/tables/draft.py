@@ -1,7 +1,6 @@
-"""A first draft of a schema file, for a human to complete: column names, and what they seem to be.
+"""A first draft of a schema file, for a person to complete: column names and guessed kinds.
 
-Ranges and categories stay blank. Taken from the records, they would reveal something of them: the age of the
-oldest patient, say.
+Ranges and categories stay blank: taken from records, they would reveal the age of the oldest patient, say.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ _MOST = 0.5  # if this share of a column's cells are numbers, the others may mar
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The operator's input. label, group: names of columns. public: the records are no secret."""
+    """What the operator says. label, group: names of columns. public: the records are no secret."""
 
     label: str = ""
     group: str = ""
@@ -66,7 +65,7 @@ def _preface(wishes: Wishes, file: str) -> Iterator[str]:
 
 
 def _decimal(table: Table, wishes: Wishes) -> str:
-    """A comma if number columns have some and none has points."""
+    """A comma if columns of numbers have commas, and none has points."""
     marks = {
         _mark(_known(cells))
         for name, cells in zip(table.names, table.columns, strict=True)
@@ -121,7 +120,7 @@ def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[s
 
 
 def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:
-    """In public records, cells that are no numbers count as missing."""
+    """In public records, cells that are no number count as missing."""
     numbers = _are_numbers(known, decimal)
     yield 'kind = "number"'
     yield f"range = [{_range(numbers_of(known[numbers], decimal)) if wishes.public else ''}]"
@@ -140,6 +139,5 @@ def _values(known: Cells) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'

@@ -1,4 +1,4 @@
-"""Encodes a table by its schema as tensors: each record by itself, independent of all others."""
+"""Encodes a table by its schema as tensors, each record independent of all others."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from fl_dp.data.stable_split import keyed_share
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Group, Label, Mask, Site, SplitColumn, Target
@@ -17,7 +17,7 @@ from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
-# Public and fixed: with a key of one's own, one could try splits until one looks good.
+# Public and fixed: with a key of their own, users could try splits until one looks good.
 _KEY = b"fl_dp train/test split"
 _TEST_SHARE = 0.2
 _SHOWN = 3  # records with missing cells that an error names
@@ -39,11 +39,12 @@ class Table:
 def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     """One split of the table; None: all of its records. DataError if the table is not as declared."""
     cells = _by_schema(table, schema)
-    # As they are in the file: a column of a file without names is known by its position.
+    # The file's own names; without a header, positions.
     names = table.names if table.named else tuple(f"#{i}" for i in range(len(table.names)))
-    # Without owner and site columns: under new names the same records have still spent what they have.
+    # Without group and site columns: new names there must not hide what the same records have spent.
     columns = zip(names, cells, table.columns, strict=True)
-    raw = record_digests({name: column for name, own, column in columns if own not in _of_whom(schema)})
+    of_whom = [column.name for column in schema.columns if isinstance(column, Group | Site)]
+    raw = record_digests({name: column for name, own, column in columns if own not in of_whom})
     kept = _kept(cells, schema)
     if split is not None and schema.split != FILE:
         kept &= _is_test(cells, schema, raw, kept) == (split == "test")
@@ -65,7 +66,7 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
 
 
 def encode_inputs(table: Table, schema: Schema) -> Tensor:
-    """float32 (n, d) of all records of the table, in its order, labelled or not; other columns are ignored.
+    """float32 (n, d) of all records, in the table's order, labelled or not; other columns are ignored.
 
     DataError if an input column does not exist, or has missing cells without declaring how they are encoded.
     """
@@ -84,10 +85,6 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
     return _inputs(cells, schema)
 
 
-def _of_whom(schema: Schema) -> tuple[str, ...]:
-    return tuple(column.name for column in schema.columns if isinstance(column, Group | Site))
-
-
 def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
     """The column's cell in each record; none without such a column."""
     return tuple(plain(cell) for cell in rows[column.name]) if column else ()
@@ -104,8 +101,7 @@ def _subgroups(rows: Mapping[str, Cells], schema: Schema) -> tuple[Subgroups, ..
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
     """The columns by their names in the schema.
 
-    DataError unless the file has exactly these columns. It never quotes the file's first line, which may be a
-    record.
+    DataError unless the file has exactly these. It never quotes the first line, which may be a record.
     """
     if not table.named:
         if len(table.columns) != len(schema.columns):
@@ -133,7 +129,7 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
 
 
 def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
-    """(n,) which records are not dropped; DataError for a missing cell without a declaration."""
+    """(n,) which records are not dropped; DataError if a missing cell is refused."""
     kept = np.ones(len(cells[schema.names[0]]), dtype=bool)
     for column in schema.declared:
         if column.if_missing == "drop":
@@ -157,7 +153,7 @@ def _records(marked: Mask) -> str:
 
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:
-    """(n,) which records are for testing; all or none of a group, unless a column says otherwise."""
+    """(n,) which records are for testing: whole groups, unless a column says it."""
     if column := schema.one(SplitColumn):
         says = np.zeros(len(kept), dtype=bool)
         says[kept] = column.is_test(cells[column.name][kept])
@@ -190,9 +186,9 @@ def _targets(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
 
 
 def record_digests(columns: Mapping[str, Cells]) -> tuple[bytes, ...]:
-    """SHA-256 of every record as it is in the file: of its cells by column name, sorted by name.
+    """SHA-256 of every record as it is in the file: of its cells, with their columns' names, sorted by name.
 
-    A number counts by its value, so that a file that was saved again has the same records.
+    Numbers count by value, so that a file saved by another program has the same records.
     """
     names = sorted(columns)
     parts = [_framed(name, columns[name]) for name in names]
@@ -200,7 +196,7 @@ def record_digests(columns: Mapping[str, Cells]) -> tuple[bytes, ...]:
 
 
 def _framed(name: str, cells: Cells) -> list[bytes]:
-    """Name and cell with their lengths, so that concatenations of different records differ."""
+    """Name and cell, each with its length, so that different records never concatenate to the same bytes."""
     places, distinct = pd.factorize(cells)
     texts = [_with_length(name) + _with_length(plain(text)) for text in distinct]
     return [texts[place] for place in places]
@@ -211,13 +207,6 @@ def _with_length(text: str) -> bytes:
     return len(content).to_bytes(8, "big") + content
 
 
-def for_testing(records: tuple[bytes, ...]) -> NDArray[np.bool_]:
-    """(n,) which records are for testing: a fifth, and the same whatever other records there are."""
-    bound = int(_TEST_SHARE * 2**64)
-    return np.array(
-        [
-            int.from_bytes(hashlib.blake2b(one, key=_KEY, digest_size=8).digest(), "big") < bound
-            for one in records
-        ],
-        dtype=bool,
-    )
+def for_testing(records: tuple[bytes, ...]) -> Mask:
+    """(n,) which records are for testing: a fifth, each decided by itself."""
+    return keyed_share(records, _KEY, _TEST_SHARE)

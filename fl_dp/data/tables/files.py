@@ -1,4 +1,4 @@
-"""Reads tables from CSV and Parquet files as texts, so that a record is the same in either."""
+"""Reads tables from CSV and Parquet files as texts, so that a record is the same in both."""
 
 import codecs
 import csv
@@ -17,8 +17,8 @@ from fl_dp.data.tables.encode import Table
 from fl_dp.errors import DataError
 
 _OTHERWISE = (
-    'Another separator? separator = ";" in the schema says so, --separator ";" to fl-dp schema. '
-    "Or is the schema that of another table?"
+    'Another separator? Set separator = ";" in the schema, or --separator ";" for fl-dp schema. '
+    "Or is it the schema of another table?"
 )
 _COMMENT = 'If the first line, which begins with "#", is a comment, delete it and all such lines.'
 _UTF_16 = (
@@ -58,7 +58,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
 
 
 def _decoded(path: Path, content: bytes, encoding: str) -> str:
-    """The text of a file. There is only one reading: records read in two ways would have two budgets."""
+    """The text of a file. It must have one reading only: records read in two ways would have two budgets."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
         raise DataError(f"{path}: {_UTF_16}")
     try:
@@ -71,7 +71,7 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
     if encoding != "utf-8" and not content.isascii() and _is_utf8(content):
         raise DataError(f'{path}: is UTF-8, not {encoding}; set encoding = "utf-8".')
     if encoding == "latin-1" and _NOT_LATIN_1.search(text):
-        raise DataError(f'{path}: holds what is none of latin-1\'s letters; set encoding = "cp1252".')
+        raise DataError(f'{path}: holds bytes that are no letters in latin-1; set encoding = "cp1252".')
     if note := _EXCELS_NOTE.match(text):
         raise DataError(
             f'{path}: the first line is a note to Excel. Delete it, and say separator = "{note[1]}" in the '
@@ -81,7 +81,7 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
 
 
 def _way_on(text: str) -> str:
-    """What may be done about lines of unlike cells."""
+    """What to do if lines differ in their number of cells."""
     return _COMMENT if text.startswith("#") else _OTHERWISE
 
 
@@ -115,7 +115,7 @@ def read_parquet(path: Path) -> Table:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """A Parquet file, read as a CSV file of the frame; DataError, quoting no cell, if it is no such table."""
+    """Write a Parquet file that reads as a CSV file of the frame would; DataError, which quotes no cell."""
     flags = frame.select_dtypes("bool").columns
     try:
         frame.astype(dict.fromkeys(flags, str)).to_parquet(path, index=False)

@@ -113,11 +113,11 @@ def _check_whole(schema: Schema) -> None:
         if len(found) > 1:
             raise DataError(f"expected one column of kind {kind!r} at most.")
     if schema.split == FILE and schema.one(SplitColumn):
-        raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
+        raise DataError(f'split = {FILE!r} and a column of kind "split" exclude each other; keep one.')
 
 
 def _columns(parts: Mapping[str, Any], missing: tuple[Value, ...], decimal: str) -> tuple[Column, ...]:
-    """DataError says what is wrong with the first wrong one, and names the others."""
+    """DataError says what is wrong with the first wrong column, and names the others."""
     found: list[Column] = []
     wrong: dict[str, str] = {}
     for name, part in parts.items():
@@ -159,19 +159,13 @@ def _number(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
         return Uneven(low=points[0], high=points[-1], points=points, **common)
     if "points" in part:
         raise DataError("expected range or points, not both.")
-    low, high = _range(part)
-    return Number(low=low, high=high, **common)
+    return Number(**_range(part), **common)
 
 
-def _target(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    low, high = _range(part)
-    return Target(low=low, high=high, **common)
-
-
-def _range(part: Mapping[str, Any]) -> tuple[float, float]:
+def _range(part: Mapping[str, Any]) -> dict[str, Any]:
     match part.get("range"):
         case [int() | float() as low, int() | float() as high] if -math.inf < low < high < math.inf:
-            return float(low), float(high)
+            return {"low": float(low), "high": float(high)}
     raise DataError("expected range = [LOW, HIGH], two public numbers, never taken from private records.")
 
 
@@ -206,7 +200,7 @@ def _label(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
 
 
 def _subgroup(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    """A missing cell belongs to no declared subgroup, and refuses nothing."""
+    """A missing cell belongs to no declared subgroup; the file is not refused for it."""
     if common["division"] is None:
         raise DataError("expected subgroups = [VALUE, ...] or bands = [BOUND, ...], public ones.")
     return SubgroupColumn(if_missing="encode", **common)
@@ -224,7 +218,7 @@ _KINDS: dict[str, tuple[set[str], _Build]] = {
     "number": ({"range", "points", *_MISSING, *_DIVIDED}, _number),
     "category": ({"categories", "baseline", "other", *_MISSING, *_DIVIDED}, _category),
     "label": ({"classes", *_MISSING}, _label),
-    "target": ({"range", *_MISSING}, _target),
+    "target": ({"range", *_MISSING}, lambda part, common: Target(**_range(part), **common)),
     "group": (_MISSING, lambda part, common: Group(**common)),
     "site": (_MISSING | _DIVIDED, lambda part, common: Site(**common)),
     "subgroup": (_DIVIDED, _subgroup),

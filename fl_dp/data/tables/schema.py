@@ -1,4 +1,4 @@
-"""The public facts of a table: its columns, what each may hold, and so the form of the encoded records."""
+"""What is public about a table: its columns, what each may hold, and the form of the encoded records."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,9 +27,8 @@ class Schema:
     """A table as declared by its schema file; `parse_schema` makes one.
 
     columns: every column of the file, in the order of the encoding. header: the file's first line names its
-    columns, which may then be in any order; otherwise they are in the schema's. separator: of a CSV file.
-    split: "hash" or "none", if no column says which records are for testing. encoding: of a CSV file;
-    empty: the setting decides.
+    columns, in any order; without it they are in the schema's order. separator, encoding: of a CSV file; with
+    an empty encoding the setting decides. split: which records are for testing, if no column says it.
     """
 
     columns: tuple[Column, ...]
@@ -74,7 +73,7 @@ class Schema:
 
     @property
     def meaning(self) -> str:
-        """All that decides how a record becomes numbers; excludes how the file is read, and subgroups."""
+        """All that decides how a record becomes numbers; not how the file is read, and no subgroups."""
         meant = [column for column in self.declared if not isinstance(column, _NOT_ENCODED)]
         return "\n".join(map(repr, meant))
 

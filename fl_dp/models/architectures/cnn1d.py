@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_windows
-from fl_dp.models.model import Model
 
 _LEAST_LENGTH = 4  # each of two poolings halves it
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_tokens
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 _CONFIG, _WEIGHTS = "config.json", ("model.safetensors", "model.safetensors.index.json")
@@ -21,8 +21,8 @@ def transformers_model(form: Form, folder: str) -> nn.Module:
     """The model in `folder`, which holds config.json and, if it is pretrained, model.safetensors.
 
     Only architectures of the transformers library: its causal language model for next tokens, else its
-    sequence classifier. Weights are random if there are none, and for a head that the file lacks. In float32,
-    without dropout. ConfigError for a folder that is none, ValueError for a form that it does not fit.
+    sequence classifier. Weights that the folder lacks, such as a head's, are random. In float32, without
+    dropout. ConfigError for a folder without such a model, ValueError for a form that the model does not fit.
     """
     length = expect_tokens(form)
     config = _config(Path(folder))
@@ -102,7 +102,7 @@ def _text(folder: Path) -> str:
 
 
 def _architecture(folder: str) -> str:
-    """A digest of config.json, by which sites know that they mean the same model."""
+    """A digest of config.json, by which sites see that they mean the same model."""
     try:
         content = json.loads(_text(Path(folder)))
     except ValueError as error:

@@ -3,8 +3,8 @@
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_square_image
-from fl_dp.models.model import Model
 
 
 def lenet_gn(form: Form) -> nn.Module:

@@ -6,8 +6,8 @@ import math
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_numbers
-from fl_dp.models.model import Model
 
 
 def mlp(form: Form, widths: str = "64,64") -> nn.Module:

@@ -3,8 +3,8 @@
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_image
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 _SMALL = 64  # pixels: smaller images would shrink to a point in layers made for 224x224

@@ -3,9 +3,9 @@
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.architectures.norm_linear import feature_norm
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_image
-from fl_dp.models.feature_norm import feature_norm
-from fl_dp.models.model import Model
 
 
 def scatter_cnn(form: Form, groups: str = "") -> nn.Module:

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_square_image
-from fl_dp.models.model import Model
 
 
 def tanh_cnn(form: Form) -> nn.Module:

@@ -7,9 +7,9 @@ from torch import nn
 
 from fl_dp.errors import ModelError
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_image
 from fl_dp.models.group_norm import replace_batch_norms
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 # Each passed the engine's probe with images of 32x32 and of 64x64 pixels.
@@ -47,7 +47,7 @@ def timm_model(form: Form, name: str) -> nn.Module:
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES) or NAMES
         raise ModelError(
-            f"model = 'timm:{name}': not among the models of timm that were tried here; try "
+            f"model = 'timm:{name}': not one of timm's models that fl_dp has tested; try "
             f"{' or '.join(close)}, or build it in your own code (FILE.py:NAME)."
         )
     channels, height, width = expect_image(form, least=32)

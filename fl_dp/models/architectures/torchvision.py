@@ -9,9 +9,9 @@ from torch import nn
 
 from fl_dp.errors import ModelError
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_numbers
 from fl_dp.models.group_norm import replace_batch_norms
-from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
 _CHANNELS = 3  # of the images that torchvision's models are made for
@@ -23,8 +23,8 @@ _OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEAD
 def torchvision_model(form: Form, architecture: str) -> nn.Module:
     """torchvision's `architecture` for images (C, H, W) with any number of channels.
 
-    Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
-    raises ModelError; an unsupported shape raises ValueError or what the constructor raises.
+    Vision transformers and MaxViT are built for the data's size, not for 224x224. ModelError for an unknown
+    architecture; ValueError, or the constructor's own error, for an unsupported shape.
     """
     require_package("torchvision", f"model = 'torchvision:{architecture}'")
     from torchvision import models  # late: it is optional, and takes 1.3 s

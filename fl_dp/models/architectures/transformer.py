@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_tokens
-from fl_dp.models.model import Model
 
 _WIDTH, _HEADS, _LAYERS = 64, 4, 2
 

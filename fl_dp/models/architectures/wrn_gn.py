@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fl_dp.form import Form
+from fl_dp.models.build import Model
 from fl_dp.models.expect import expect_image
-from fl_dp.models.model import Model
 
 _GROUPS = 16
 _EXPECTED = "expected DEPTHxWIDTH, a depth of 6 n + 4 layers from 10 to 100 and a width from 1 to 20: 16x4"

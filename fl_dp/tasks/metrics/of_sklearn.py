@@ -1,4 +1,4 @@
-"""Metrics of scikit-learn, whose import takes a second, over the answers to all records at once."""
+"""scikit-learn's metrics, computed over the answers to all records. Its import takes a second."""
 
 import numpy as np
 from sklearn import metrics

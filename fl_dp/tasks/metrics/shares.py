@@ -1,7 +1,6 @@
-"""Means over examples, which need no scikit-learn: of classes, labels, tokens, of each class or subgroup.
+"""Means over examples of classes, labels or tokens, in all or per class or subgroup. No scikit-learn needed.
 
-What is reported per class or per subgroup is withheld where it would tell of few examples, see
-`fl_dp/tasks/small_cells.py`.
+A value per class or subgroup is withheld if it would reveal few examples, see `fl_dp/tasks/small_cells.py`.
 """
 
 import math
@@ -16,7 +15,7 @@ from fl_dp.tasks.parts import CLASS, SUBGROUP
 
 
 def share_of_equals() -> OverAll:
-    """The share of answers that are the target. scikit-learn has it, too, but its import takes a second."""
+    """The share of answers that equal the target. scikit-learn's would take a second to import."""
     return OverAll(lambda targets, answers: float((answers == targets).mean()))
 
 
@@ -82,8 +81,8 @@ CHOICES = {
     # share of an example's labels, each 0 or 1, for which the model's logit has the right sign
     "label-accuracy": Metric(lambda form: share_of_equals(), targets=("numbers",), prepare=_signs),
     "label-accuracy-per-subgroup": Metric(None, targets=("numbers",), each=_right_signs, part=SUBGROUP),
-    # Of two classes: the share of the second's examples that are found; how often one of the second has a
-    # higher score for it than one of the first; the share of all examples for which the second is chosen.
+    # For two classes: the share of the second class's examples that are found; how often an example of the
+    # second class has a higher score for it than one of the first; the share of examples predicted as it.
     "recall-per-subgroup": Metric(None, targets=("class",), each=_second, part=SUBGROUP, within=_recall),
     "auroc-per-subgroup": Metric(None, targets=("class",), each=_margin, part=SUBGROUP, within=_auroc),
     "selection-rate-per-subgroup": Metric(

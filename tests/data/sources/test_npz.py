@@ -86,17 +86,14 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
     [
         ({"x_train": None}, r"expected arrays x_train\."),
         ({"y_train": np.array([0, 1])}, "one int64 label for each of 3"),
-        ({"y_train": np.array([0, 1, -1])}, "label in 0 to 2"),
         ({"y_train": np.array([0, 1, 77]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
         ({"y_train": np.array(["secret", None, 1], dtype=object)}, "not a plain array: it holds objects"),
         ({"x_train": np.array([[0], [1], [77]]), "vocabulary": np.array(9)}, "every token in 0 to 8"),
         ({"y_train": np.array(["a", "b", "c"])}, "y_train: holds texts; write integers"),
-        ({"y_train": np.array([True, True, False])}, r"not torch\.bool of shape \(3,\)"),  # of three classes
         (
             {"y_train": np.array([0.0, 1, np.nan])},
             r"not 3: the labels are floats.*integers, by .*astype\(int\).*; where a label is",
         ),
-        ({"y_train": np.array([0.0, 1, np.inf]), "classes": None}, "finite targets"),
         ({"y_train": np.eye(3, dtype=int)}, r"y_train: integers of shape \(3, 3\).*argmax\(1\).*float32"),
         ({"x_train": np.zeros((3, 8, 8, 3))}, r"split train: Inputs .*x\.transpose\(0, 3, 1, 2\)"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
@@ -104,7 +101,6 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"x_train": np.eye(3), "vocabulary": np.array(9)}, "vocabulary = 9: expected a number of tokens if"),
         ({"vocabulary": np.array([9])}, "vocabulary: expected one integer >= 1"),
         ({"vocabulary": np.array(0)}, "vocabulary: expected one integer >= 1"),
-        ({"groups_train": np.array(["a", "b"])}, "groups of 3 records, or none, not of 2"),
         ({"groups_train": np.array([0.5, 1, 2])}, r"expected names or integers \(n,\), not float64"),
         ({"groups_train": np.array([["a"], ["b"], ["c"]])}, r"groups_train: .* of shape \(3, 1\)"),
         ({"x_train": np.zeros((3, 2, 4, 3), dtype=np.int64)}, "x_train: expected uint8 images"),
@@ -112,8 +108,6 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
             {"x_train": np.zeros((3, 3, 32, 32), np.uint8)},
             r"not uint8 of shape \(3, 3, 32.*x\.transpose\(0, 2, 3, 1\)",
         ),
-        ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, "at least one example"),
-        ({"x_train": np.full((3, 2), np.nan)}, "finite features"),
         ({"x_train": np.full((3, 2), 1e300)}, "finite features"),
     ],
 )

@@ -5,9 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fl_dp.config.data import DataSettings
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import AS_THEY_ARE, Reading, load_data, schema_of
+from fl_dp.data.source import data_of, schema_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
@@ -24,7 +25,6 @@ range = [0, 10]
 kind = "label"
 classes = ["no", "yes"]
 """
-ROOT = Path("data")
 
 
 @pytest.fixture
@@ -37,36 +37,35 @@ def table(tmp_path: Path) -> Path:
 
 def test_the_schema_beside_the_table_is_read(table: Path) -> None:
     pd.DataFrame({"y": ["no", "yes"], "a": [0, 10.0]}).to_parquet(table.with_name("t.parquet"))
-    data, typed = (
-        load_data(f"{kind}:{table.with_suffix(f'.{kind}')}", ROOT, "train") for kind in ("csv", "parquet")
-    )
+    names = (f"{kind}:{table.with_suffix(f'.{kind}')}" for kind in ("csv", "parquet"))
+    data, typed = (data_of(DataSettings(data=name), "train") for name in names)
     assert isinstance(data, TensorData)
     assert data.x.tolist() == typed.x.tolist() == [[-1.0], [1.0]]
     assert data.fingerprint() == typed.fingerprint()
     assert schema_of(TaskSettings(data=f"parquet:{table.with_suffix('.parquet')}")).form == data.form
     with pytest.raises(DataError, match=r't\.csv: its schema says split = "none".*set evaluate = "off"'):
-        load_data(f"csv:{table}", ROOT, "test")
+        data_of(DataSettings(data=f"csv:{table}"), "test")
 
 
 def test_test_records_may_be_a_file_beside_that_of_each_site(table: Path) -> None:
     table.with_name("t.schema.toml").write_text(SCHEMA.replace('"none"', '"file"'))
-    name, shared = f"csv:{table}", Reading(schema=str(table.with_name("t.schema.toml")))
-    assert len(load_data(name, ROOT, "train").y) == 2
+    name, shared = f"csv:{table}", {"schema": str(table.with_name("t.schema.toml"))}
+    assert len(data_of(DataSettings(data=name), "train").y) == 2
     with pytest.raises(DataError, match=r"test\.csv: no such file"):
-        load_data(name, ROOT, "test", shared)
+        data_of(DataSettings(data=name, **shared), "test")
     table.with_name("test.csv").write_text("a,y\n5,yes\n")
     table.with_name("server.csv").write_text("a,y\n5,yes\n")  # with {client}
     for file in (table, table.with_name("server.csv")):
-        found = load_data(f"csv:{file}", ROOT, "test", shared)
+        found = data_of(DataSettings(data=f"csv:{file}", **shared), "test")
         assert (found.x.tolist(), found.y.tolist()) == ([[0.0]], [1])
 
 
 def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.toml").write_text(SCHEMA.replace("[0, 10]", "[0, 20]"))
     monkeypatch.chdir(tmp_path)
-    data = load_data("csv:t.csv", ROOT, "train", Reading(schema=str(tmp_path / "other.toml")))
+    data = data_of(DataSettings(data="csv:t.csv", schema=str(tmp_path / "other.toml")), "train")
     assert data.x.tolist() == [[-1.0], [0.0]]
-    assert load_data("csv:t.csv", ROOT, "train").x.tolist() == [[-1.0], [1.0]]
+    assert data_of(DataSettings(data="csv:t.csv"), "train").x.tolist() == [[-1.0], [1.0]]
     config = with_absolute_paths(RunConfig(data="csv:t.csv", schema="other.toml"))
     assert config.schema == str(tmp_path / "other.toml")
     assert with_absolute_paths(RunConfig(data="csv:t.csv")).schema == ""
@@ -74,7 +73,7 @@ def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_schema_that_nobody_reads_is_refused() -> None:
     with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave it empty"):
-        load_data("digits", ROOT, "train", Reading(schema="some.toml"))
+        data_of(DataSettings(data="digits", schema="some.toml"), "train")
     with pytest.raises(ConfigError, match="has no schema"):
         schema_of(TaskSettings(schema="some.toml"))
 
@@ -86,7 +85,7 @@ def test_a_server_without_records_knows_their_form(table: Path) -> None:
     check_server(RunConfig(data=f"csv:{table}", evaluate="off", model="linear"))
     table.with_name("t.schema.toml").unlink()  # the table is told first
     with pytest.raises(DataError, match=r"t\.csv: no such file") as error:
-        load_data(f"csv:{table}", ROOT, "train")
+        data_of(DataSettings(data=f"csv:{table}"), "train")
     assert "fl-dp schema" not in str(error.value)
 
 
@@ -105,10 +104,10 @@ def test_sites_with_another_encoding_do_not_mean_the_same_task(table: Path, tmp_
 @pytest.mark.parametrize("by", ["schema", "settings"])
 def test_another_encoding_is_said_by_the_schema_or_the_settings(table: Path, by: str) -> None:
     table.write_bytes("a,y\n0,größe\n1,no\n".encode("cp1252"))
-    schema, reading = SCHEMA.replace('"yes"', '"größe"'), AS_THEY_ARE
+    schema, reading = SCHEMA.replace('"yes"', '"größe"'), {}
     if by == "schema":
         schema = 'encoding = "cp1252"\n' + schema
     else:
-        reading = Reading.of(TaskSettings(encoding="cp1252"))
+        reading = {"encoding": "cp1252"}
     table.with_name("t.schema.toml").write_text(schema, encoding="utf-8")
-    assert load_data(f"csv:{table}", ROOT, "train", reading).y.tolist() == [1, 0]
+    assert data_of(DataSettings(data=f"csv:{table}", **reading), "train").y.tolist() == [1, 0]

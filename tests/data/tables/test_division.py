@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.data.source import load_data
+from fl_dp.config.data import DataSettings
+from fl_dp.data.source import data_of
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.encode import encode
 from fl_dp.data.tables.files import read_csv
@@ -62,8 +63,8 @@ def test_nothing_that_trains_reads_them(written: Written, schema_text: str) -> N
     schema = divided(schema_text).replace('split = "none"', 'split = "hash"')
     rows = "".join(f"{20 + k % 60},1,{k},{k % 2}\n" for k in range(100))
     path = written(table="age,pain,note,ill\n" + rows, schema=schema)
-    assert load_data(f"csv:{path}", path.parent, "train").subgroups == ()
-    test = load_data(f"csv:{path}", path.parent, "test")
+    assert data_of(DataSettings(data=f"csv:{path}"), "train").subgroups == ()
+    test = data_of(DataSettings(data=f"csv:{path}"), "test")
     assert [len(one.codes) for one in test.subgroups] == [len(test)] * 3
 
 

@@ -35,7 +35,7 @@ def test_cells_are_texts_without_spaces_around_them(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"a,b\nsecret,2\nsecret\n", r"line 3 \(empty ones not counted\) has not the first line's 2 cells"),
-        (b"a,b\nsecret,2,3\n", 'line 2 .*Another separator\\? separator = ";" in the schema'),
+        (b"a,b\nsecret,2,3\n", 'line 2 .*Another separator\\? Set separator = ";" in the schema'),
         (b"a,b\n", "there are no records"),
         (b"", "there are no records"),
         (b'a,b\n"secret,2\n', r"expected a readable CSV .*quotes must .*--separator .* another table"),
@@ -66,7 +66,7 @@ def test_a_record_is_the_same_in_any_encoding(tmp_path: Path) -> None:
     [
         ("utf-8", "cp1252", r't\.csv: is UTF-8, not cp1252; set encoding = "utf-8"'),
         ("utf-8", "latin-1", "is UTF-8, not latin-1"),
-        ("cp1252", "latin-1", 'none of latin-1\'s letters; set encoding = "cp1252"'),
+        ("cp1252", "latin-1", 'no letters in latin-1; set encoding = "cp1252"'),
         ("cp1252", "utf-8", "not all of it is utf-8"),
     ],
 )

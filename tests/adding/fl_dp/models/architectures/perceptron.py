@@ -5,7 +5,7 @@ import math
 from torch import nn
 
 from fl_dp.form import Form
-from fl_dp.models.model import Model
+from fl_dp.models.build import Model
 
 
 def perceptron(form: Form, width: str) -> nn.Module:

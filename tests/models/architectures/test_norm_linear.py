@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fl_dp.models.feature_norm import feature_norm
+from fl_dp.models.architectures.norm_linear import feature_norm
 
 
 @pytest.mark.parametrize(

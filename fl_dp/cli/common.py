@@ -13,7 +13,7 @@ import typer
 from click.core import ParameterSource
 from typer.core import TyperArgument, TyperCommand
 
-from fl_dp.choices import TRACKERS
+from fl_dp.choices import TRACKERS, nearest
 from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, ExitCode, FlDpError, ModelError, TaskError
 
@@ -91,6 +91,9 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
 def _usage(error: click.UsageError) -> str:
     """click's message, with what a missing argument means, or the command that lists what there is."""
     words = error.format_message()
+    if isinstance(error, click.NoSuchOption):  # click also suggests what is hardly alike: --out for --port
+        near = nearest(error.option_name.strip("-"), [one.strip("-") for one in error.possibilities or ()])
+        words = f"{error.message}{f' Did you mean --{near}?' if near else ''}"
     meaning = getattr(error.param, "help", "") if isinstance(error, click.MissingParameter) else ""
     if meaning:
         return f"{words.rstrip('.')}: {meaning}"

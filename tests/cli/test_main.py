@@ -123,6 +123,21 @@ def test_how_a_command_ends(error, code, capsys):
     assert said == f"error: {error}\n" if isinstance(error, FlDpError) else said.startswith("interrupted")
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("server --port 9092", "No such option '--port'. See fl-dp server --help."),
+        ("server --kitt a", "No such option '--kitt'. Did you mean --kit?"),
+        ("report", "Missing argument 'DIR': "),
+        ("ledger reset", "No such command 'reset'. See fl-dp ledger --help."),
+        ("simulate", "No such command 'simulate'. Did you mean fl-dp run --simulate?"),
+    ],
+)
+def test_a_word_that_no_command_knows_is_told_with_what_to_type(words, expected, capsys):
+    assert run_command(app, words.split(), "fl-dp") == 2
+    assert f"error: {expected}" in capsys.readouterr().err
+
+
 def test_every_help_is_whole(capsys):
     """A line for each command, the help of each argument, and no backslash that typer leaves."""
     group = typer.main.get_command(app)

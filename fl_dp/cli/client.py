@@ -24,10 +24,12 @@ from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
 from fl_dp.federation.client.approval import approvals_folder
+from fl_dp.federation.client.journal import check_newest_ledger
 from fl_dp.kits.kit import SiteKit
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.kits.roster import split_address
 from fl_dp.launch.first_checks import check_files
+from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.console import marked
 
 _WAIT = 300.0  # seconds of approve with --approve
@@ -154,11 +156,13 @@ def _run(own: ClientConfig, kit: SiteKit | None, server: str | None, *, once: bo
         if server is not None:
             split_address(server, "--server")
     check_holds_budgets(own.accountant)
-    from fl_dp.launch import site  # late: as above
+    from fl_dp.federation.client.registration import dataset_name  # late: as above
+    from fl_dp.launch import site
 
     site.check_task(own)
     site.register_data(own)
-    site.check_newest_ledger(own)
+    name = dataset_name(own)
+    check_newest_ledger(Path(own.ledger), (name, name + TEST_RECORDS))
     say(f"client {own.client}: ledger {own.ledger}, budget epsilon {own.epsilon:g} by {own.accountant}")
     if own.allow_unprotected:
         words = "servers may train on these data without protection; no epsilon holds afterwards"

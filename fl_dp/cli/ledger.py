@@ -13,6 +13,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import APP_OPTIONS, JsonOption, PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.federation.client.journal import check_newest_ledger
 from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.records import assuming
 from fl_dp.reporting.console import rounded_up, times
@@ -81,9 +82,10 @@ def verify(
 ) -> None:
     """Check that no entry of a ledger or export was changed.
 
-    Exit code: 0 no entry was edited or removed; 1 one was, and the error names it.
+    A ledger is also compared with the journal beside it. If both are older copies, or the file was rewritten
+    as a whole, only --continues can show it.
 
-    Only --continues can show that the file is an older copy, or was rewritten as a whole.
+    Exit code: 0 no entry was edited or removed; 1 one was, and the error names it.
     """
     path = named_ledger(path)
     rows = _rows(path)
@@ -179,5 +181,6 @@ def _rows(path: Path) -> list[Row]:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}.") from None
     if is_export:
         return read_export(path)
+    check_newest_ledger(path)
     with Ledger.open_existing(path) as ledger:
         return ledger.rows()

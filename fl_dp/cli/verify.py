@@ -16,6 +16,7 @@ from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.kit import trusted_roster
 from fl_dp.kits.roster import Roster
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
@@ -91,6 +92,12 @@ def verify(
         )
         if evidence.roster.is_over():
             say(f"  it expired on {evidence.roster.expires}: it says who was in the federation until then")
+    if (summary := evidence.summary) is not None and summary.clients:
+        least = min(client.budget for client in summary.clients.values())
+        say(
+            f"summary.json: epsilon {rounded_up(summary.epsilon)}; the smallest budget is {rounded_up(least)}"
+        )
+    say("report.html is not read: fl-dp report writes it again from the other files")
     say("")
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in (*in_words(results, width), "", *wrapped(verdict(results, evidence), width)):

@@ -79,7 +79,8 @@ class Roster:
         if authority is not None and roster.authority != authority:
             raise ConfigError(
                 f"{path}: signed by another authority, {fingerprint(roster.authority)}; "
-                f"this kit trusts {fingerprint(authority)}."
+                f"this kit trusts {fingerprint(authority)}, or you named that one. Do not accept it before you "
+                "have asked the authority by telephone."
             )
         return roster
 
@@ -143,8 +144,8 @@ def _read_signed(kind: type[Kind], content: bytes, path: Path, name: str, purpos
         table = json.loads(content.decode("utf-8"))
         body, signature = table[name], bytes.fromhex(table["signature"])
         key, signed = body[signer], canonical(body).encode()
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(f"{path}: no readable {purpose} ({type(error).__name__}).") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ConfigError(f"{path}: no readable {purpose}: it is another file, or damaged.") from None
     if not is_public_key(key) or not is_signed(key, purpose, signed, signature):
         raise ConfigError(f"{path}: its signature is not valid; ask for the {purpose} again.")
     try:

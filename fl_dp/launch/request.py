@@ -63,7 +63,10 @@ def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
     changed = dependent_values(flat, given)
     config = RunConfig.from_flat({**flat, **changed, **given})
     config = _from(config, Path.cwd())
-    notes = [f"{key} = {value} ({flat[key]} by config or default)" for key, value in changed.items()]
+    notes = [
+        f"{key} = {value}, as clients is (the config or default has {flat[key]})"
+        for key, value in changed.items()
+    ]
     if not config.private:
         notes += UNPROTECTED
     return RunRequest(config, tuple(notes))

@@ -4,35 +4,27 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import NewLines, exclusive
-from fl_dp.errors import ConfigError, ExitCode, LaunchError, LedgerError
+from fl_dp.errors import ConfigError, ExitCode, LaunchError
 from fl_dp.federation.client.journal import (
     Line,
     in_words,
     journal_folder,
     new_lines,
-    read_journal,
     spent_in_words,
 )
-from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.client.registration import account_digest, dataset_name
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.devices import find_devices
 from fl_dp.kits.kit import SiteKit, ending, own_folder
 from fl_dp.launch.clients import ClientStart, start_clients, write_client_file
 from fl_dp.launch.processes import Processes, child_environment, cores, ended, tail
 from fl_dp.launch.validation import validate
-from fl_dp.records import TEST_RECORDS, total_steps
+from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.wording import counted
 from fl_dp.tasks.records import load_part, of_client
-
-if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.accounts import Account
-
-_SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
 
 def check_task(settings: ClientConfig) -> None:
@@ -54,44 +46,6 @@ def register_data(settings: ClientConfig) -> None:
     """Read the data and register them in the ledger, so that problems with either show before joining."""
     with ClientRounds.open(settings) as rounds:
         rounds.register([(settings, load_part(settings))])
-
-
-def check_newest_ledger(settings: ClientConfig) -> None:
-    """Raise LedgerError if the journal beside the ledger names rounds that the ledger does not know.
-
-    The ledger is then an older copy or was started anew. If both files are restored together, nothing is
-    noticed.
-    """
-    dataset, folder = dataset_name(settings), journal_folder(settings.ledger)
-    lines = [line for line in read_journal(folder) if line.total]
-    with Ledger.open_existing(Path(settings.ledger)) as ledger:
-        accounts = ledger.accounts()
-    missing = [
-        line
-        for name in (dataset, dataset + TEST_RECORDS)
-        for line in _unknown_to(
-            [one for one in accounts if one.dataset == name], [one for one in lines if one.dataset == name]
-        )
-    ]
-    if missing:
-        raise LedgerError(
-            f"{settings.ledger}: does not have round {missing[-1].round} of run {missing[-1].run}, which "
-            f"is noted in {folder}: the ledger is an older copy or was started anew. Restore the newest "
-            "copy; spending cannot be undone (docs/operating.md)."
-        )
-
-
-def _unknown_to(accounts: Sequence["Account"], noted: Sequence[Line]) -> Sequence[Line]:
-    """The journal's lines of a data set that its accounts, oldest first, do not hold as payments."""
-    if not accounts:
-        return noted
-    began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
-    known = total_steps(accounts[-1].spent())
-    return [
-        line
-        for line in noted
-        if line.at[:_SECONDS] < began or (line.at[:_SECONDS] > since and (line.total or 0) > known)
-    ]
 
 
 Say = Callable[[str], None]
@@ -119,8 +73,13 @@ def run_client(
     """
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"
+    whose = f".client-{account_digest(settings)}-{kit.roster.federation}"
     with (
         exclusive(folder / ".lock", "another client with this name is running on this machine"),
+        exclusive(
+            Path(settings.ledger).absolute().parent / whose,
+            f"another client of {kit.roster.federation} pays for {dataset_name(settings)} from this ledger",
+        ),
         Processes() as processes,
     ):
         events.unlink(missing_ok=True)

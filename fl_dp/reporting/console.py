@@ -14,7 +14,7 @@ from fl_dp.reporting.reports import (
     RoundReport,
     Summary,
 )
-from fl_dp.reporting.wording import folded, packed
+from fl_dp.reporting.wording import folded, packed, some
 
 _LEAST_POWER = -5  # smallest power of ten of a last digit that is written out
 _MOST_POWER = 15  # largest power of ten of a first digit that is written out
@@ -75,9 +75,10 @@ def _counts(report: RoundReport) -> str:
         **{name: states[name] for name in CLIENT_STATUSES if name not in ("trained", "idle")},
         "left out": sum(client.status == "idle" and client.reason != "" for client in clients),
         "scaled down": sum(client.scaled < 1.0 for client in clients),
-        "soon out of budget": len(report.federation.running_out),
     }
-    others = (f", {name} {count:,}" for name, count in told.items() if count)
+    others = [f", {name} {count:,}" for name, count in told.items() if count]
+    if soon := report.federation.running_out:
+        others.append(f", soon out of budget: {some([clean(name, _MOST_NAME) for name in soon], most=3)}")
     return f"trained {states['trained']:,}{''.join(others)}"
 
 

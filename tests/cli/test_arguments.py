@@ -74,7 +74,9 @@ def test_who_asks_for_other_clients_means_all_of_them_and_is_told(clients, tmp_p
         request = read_request(file, words, settings)
         assert (request.config.min_clients, request.config.fit_clients) == (clients, clients)
         keys = ("min-clients", "fit-clients")
-        assert request.notes == tuple(f"{key} = {clients} (2 by config or default)" for key in keys)
+        assert request.notes == tuple(
+            f"{key} = {clients}, as clients is (the config or default has 2)" for key in keys
+        )
     with pytest.raises(ConfigError, match="fit-clients"):  # what the user gives is never changed
         read_request(file, ["1"], ["fit-clients=2"])
 

@@ -2,35 +2,22 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from federation.client.sites import MODEL, PLAN, Site
 
-from fl_dp.accounting.ledger import ledger
-from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, ExitCode, LedgerError
-from fl_dp.federation.client import journal
+from fl_dp.durable_files import exclusive
+from fl_dp.errors import AtWorkError, ConfigError, ExitCode
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
-from fl_dp.federation.client.registration import dataset_name
-from fl_dp.federation.wire.arrays import encode, state_arrays
-from fl_dp.federation.wire.evaluation import (
-    EvaluationPlan,
-    SiteHistogram,
-    evaluation_to_content,
-    histogram_from_content,
-)
+from fl_dp.federation.client.registration import account_digest, dataset_name
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
-from fl_dp.launch.site import JournalWatch, check_newest_ledger, check_task
-from fl_dp.records import TEST_RECORDS, LocalUpdate
+from fl_dp.launch.site import JournalWatch, check_task
+from fl_dp.records import TEST_RECORDS
 
 
 def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
@@ -59,6 +46,17 @@ def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
     )
     assert code == ExitCode.TRAINED
     assert said[-2:] == ["joined the server", "the run is over; nothing was trained here"]
+
+
+def test_data_have_one_client_in_a_federation_at_a_time(tmp_path, monkeypatch):
+    """Two would be asked one question, and pay from one account for the same round."""
+    monkeypatch.setattr(module, "start_clients", lambda *given: pytest.fail("it starts"))
+    keys, own = tmp_path / "keys", ClientConfig(client="south", ledger=str(tmp_path / "l.sqlite"))
+    loopback_server(keys, 1)
+    kit = loopback_site(keys, "south")
+    first = tmp_path / f".client-{account_digest(own)}-{kit.roster.federation}"
+    with exclusive(first), pytest.raises(AtWorkError, match=r"another client of .* pays for digits"):
+        module.run_client(own, kit, "", [], print, folder=tmp_path / "own", once=True)
 
 
 LINE = Line(
@@ -159,64 +157,3 @@ def test_what_does_not_suit_the_records_is_refused_and_no_ledger_is_made(wrong, 
     with pytest.raises(ConfigError, match=words):
         check_task(settings(tmp_path, **wrong))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def trained(tmp_path: Path, flower_task: None) -> Site:
-    """Whose data are entered in its ledger."""
-    made = Site(tmp_path)
-    made.register()
-    return made
-
-
-@contextmanager
-def later(module: ModuleType) -> Iterator[None]:
-    """Its clock is a minute ahead: times are told in seconds."""
-    with pytest.MonkeyPatch.context() as patched:
-        ahead = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(minutes=1))
-        patched.setattr(module, "datetime", ahead)
-        yield
-
-
-def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(trained, tmp_path):
-    file = tmp_path / "ledger.sqlite"
-    with later(journal):
-        assert isinstance(trained.train(), LocalUpdate)
-        older = file.read_bytes()
-        check_newest_ledger(trained.config)
-        assert isinstance(trained.train(replace(PLAN, server_round=2)), LocalUpdate)
-    check_newest_ledger(trained.config)
-    newest = file.read_bytes()
-    file.write_bytes(older)
-    with pytest.raises(LedgerError, match="does not have round 2 of run run-1"):
-        check_newest_ledger(trained.config)
-    file.write_bytes(newest)
-    check_newest_ledger(trained.config)
-
-
-def test_an_older_copy_that_lacks_an_evaluation_is_noticed_too(tmp_path, flower_task):
-    site = Site(tmp_path, **{"test": 0.3, "evaluate-epsilon": 2.0})
-    site.register()
-    file = tmp_path / "ledger.sqlite"
-    older = file.read_bytes()
-    plan = EvaluationPlan("run-1", 1, "linear", "", "record")
-    with later(journal):
-        answer = site.call("evaluate", evaluation_to_content(plan, encode(state_arrays(MODEL))))
-    assert isinstance(histogram_from_content(answer), SiteHistogram)
-    check_newest_ledger(site.config)
-    file.write_bytes(older)
-    with pytest.raises(LedgerError, match="does not have round 1 of run run-1"):
-        check_newest_ledger(site.config)
-
-
-def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(trained, tmp_path):
-    assert isinstance(trained.train(), LocalUpdate)
-    with later(ledger):
-        with Ledger.open(tmp_path / "ledger.sqlite") as opened:
-            opened.retire("digits, part 0/2 (iid, seed 0)")
-        trained.register()
-        check_newest_ledger(trained.config)
-        (tmp_path / "ledger.sqlite").unlink()
-        trained.register()
-    with pytest.raises(LedgerError, match="is an older copy or was started anew"):
-        check_newest_ledger(trained.config)

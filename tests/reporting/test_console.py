@@ -120,7 +120,7 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ),
         (
             {"federation": replace(FEDERATION, running_out=("0",))},
-            "trained 2, soon out of budget 1  6.0 s",
+            "trained 2, soon out of budget: 0  6.0 s",
         ),
     ],
 )

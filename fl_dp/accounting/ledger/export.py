@@ -52,7 +52,8 @@ def check_continues(path: Path, rows: Sequence[Row], earlier: Sequence[Row]) -> 
     if len(rows) < len(earlier):
         raise LedgerError(
             f"{path}: holds {len(rows)} entries, the export {len(earlier)}: this is an older copy, and "
-            "what was spent since then is missing. Restore the newest one."
+            "what was spent since then is missing. Restore the newest copy, or do without one as "
+            "docs/operating.md says."
         )
     for row, exported in zip(rows, earlier, strict=False):
         if row != exported:

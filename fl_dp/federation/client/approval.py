@@ -122,12 +122,11 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
     before = budget.epsilon_of(spent) if spent else 0.0
     after = budget.epsilon_of((*spent, one))
     fit = budget.steps_that_fit(one.taking(1000 * plan.steps), spent)
-    rounds = (
-        f"{fit // plan.steps} such rounds fit" if fit < 1000 * plan.steps else "more than 1000 rounds fit"
-    )
+    rounds = f"{fit // plan.steps}" if fit < 1000 * plan.steps else "more than 1000"
     return (
         f"cost: epsilon {rounded_up(before)} of {budget.epsilon:g} is spent, {rounded_up(after)} after one "
-        f"round, at delta {budget.delta:g}, by {budget.accountant}; {rounds} the budget"
+        f"round, at delta {budget.delta:g}, by {budget.accountant}; yes allows every such round of this run, "
+        f"of which {rounds} fit the budget"
     )
 
 

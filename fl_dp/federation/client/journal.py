@@ -12,14 +12,18 @@ import math
 import os
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from fl_dp.accounting.ledger.accounts import Account
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.files import DAMAGED
 from fl_dp.durable_files import NewLines, open_private, private_folder
+from fl_dp.errors import LedgerError
+from fl_dp.records import total_steps
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
@@ -30,6 +34,7 @@ logger = logging.getLogger("fl_dp.clients")
 FOLDER, NAME, OLDER, _LOCK = "journal", "journal.jsonl", "journal.1.jsonl", ".lock"
 MOST_BYTES = 2**20  # of each of the two files; enough for some thousand rounds
 _MOST_WORDS = 500  # characters of a reason
+_SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
 
 Event = Literal["registered", "asked", "trained", "evaluated", "declined", "failed"]
@@ -149,6 +154,44 @@ def append(folder: Path, line: Line) -> None:
 def read_journal(folder: Path) -> list[Line]:
     """All lines, the oldest first; damaged ones are left out."""
     return [line for name in (OLDER, NAME) for line in _lines(_content(folder / name))]
+
+
+def check_newest_ledger(file: Path, datasets: Collection[str] = ()) -> None:
+    """Raise LedgerError if the journal beside the ledger names rounds that the ledger does not know.
+
+    The ledger is then an older copy or was started anew. If both files are restored together, nothing is
+    noticed. datasets: the names to check, also if the ledger has no account of them; by default those it has.
+    """
+    folder = journal_folder(str(file))
+    lines = [line for line in read_journal(folder) if line.total]
+    with Ledger.open_existing(file) as ledger:
+        accounts = ledger.accounts()
+    missing = [
+        line
+        for name in dict.fromkeys(datasets or [one.dataset for one in accounts])
+        for line in _unknown_to(
+            [one for one in accounts if one.dataset == name], [one for one in lines if one.dataset == name]
+        )
+    ]
+    if missing:
+        raise LedgerError(
+            f"{file}: does not have round {missing[-1].round} of run {missing[-1].run}, which is noted in "
+            f"{folder}: the ledger is an older copy or was started anew. Restore the newest copy, or do "
+            "without one as docs/operating.md says; spending cannot be undone."
+        )
+
+
+def _unknown_to(accounts: Sequence[Account], noted: Sequence[Line]) -> Sequence[Line]:
+    """The journal's lines of a data set that its accounts, oldest first, do not hold as payments."""
+    if not accounts:
+        return noted
+    began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
+    known = total_steps(accounts[-1].spent())
+    return [
+        line
+        for line in noted
+        if line.at[:_SECONDS] < began or (line.at[:_SECONDS] > since and (line.total or 0) > known)
+    ]
 
 
 def new_lines(folder: Path) -> Callable[[], list[Line]]:

@@ -84,8 +84,8 @@ class Aggregator:
             return None
         least = self._needed(result)
         if result.standing < least:
-            left = counted(result.standing, "update")
-            self.lost = f"{left} left, {least} are needed (min-updates, aggregation)"
+            valid = counted(result.standing, "valid update")
+            self.lost = f"{valid}, {least} needed (min-updates, aggregation)"
             return None
         before = self._optimizer.state()
         start = {name: weights[name].numpy() for name in self._shared}

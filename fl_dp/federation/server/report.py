@@ -114,8 +114,9 @@ class RunReporter:
             if any(client.run_is_spent for client in clients):
                 return "budget-exhausted", RUN_EPSILON_SPENT
             return "budget-exhausted", "No client has budget for one more step."
-        if last and last.lost and last.lost_rounds == last.round:
-            return "failed", f"No round has changed the model. The last one: {last.lost}"
+        lost = [report.lost for report in self.reports if report.lost]
+        if lost and not any(_changed_the_model(report) for report in self.reports):
+            return "failed", f"No round has changed the model. The last one that was lost: {lost[-1]}"
         if not any(client.rounds for client in clients):
             reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
             return "failed", f"No client ever trained: {reasons}"
@@ -169,6 +170,10 @@ class RunReporter:
 
     def _verdict(self, client: ClientRecord) -> Verdict:
         return self.verdicts.get(client.name) or _idle(self._registration.why_idle(client))
+
+
+def _changed_the_model(report: RoundReport) -> bool:
+    return not report.lost and any(client.status == "trained" for client in report.clients.values())
 
 
 @lru_cache(maxsize=64)

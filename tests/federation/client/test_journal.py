@@ -3,14 +3,19 @@
 import json
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from federation.client.sites import PLAN, Site
+from federation.client.sites import MODEL, PLAN, Site
 from flwr.app import RecordDict
 
+from fl_dp.accounting.ledger import ledger
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import answers, journal
@@ -19,12 +24,20 @@ from fl_dp.federation.client.journal import (
     OLDER,
     Line,
     append,
+    check_newest_ledger,
     in_words,
     journal_folder,
     new_lines,
     read_journal,
 )
-from fl_dp.records import Refusal
+from fl_dp.federation.wire.arrays import encode, state_arrays
+from fl_dp.federation.wire.evaluation import (
+    EvaluationPlan,
+    SiteHistogram,
+    evaluation_to_content,
+    histogram_from_content,
+)
+from fl_dp.records import LocalUpdate, Refusal
 
 UNEXPECTED = "an unexpected error; its own log says which"
 TASK = "its task cannot be used; its own log says why"
@@ -210,3 +223,63 @@ TRAINED = replace(LINE, before=0.404, after=0.5101, budget=2.0, seconds=0.81, pr
 )
 def test_a_line_in_words(changes: dict[str, object], words: str) -> None:
     assert in_words(replace(TRAINED, **changes)) == words  # type: ignore[arg-type]
+
+
+@contextmanager
+def later(module: ModuleType) -> Iterator[None]:
+    """Its clock is a minute ahead: times are told in seconds."""
+    with pytest.MonkeyPatch.context() as patched:
+        ahead = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(minutes=1))
+        patched.setattr(module, "datetime", ahead)
+        yield
+
+
+def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(site, tmp_path):
+    file = tmp_path / "ledger.sqlite"
+    site.register()
+    with later(journal):
+        assert isinstance(site.train(), LocalUpdate)
+        older = file.read_bytes()
+        check_newest_ledger(file)
+        assert isinstance(site.train(replace(PLAN, server_round=2)), LocalUpdate)
+    check_newest_ledger(file)
+    newest = file.read_bytes()
+    file.write_bytes(older)
+    with pytest.raises(LedgerError, match="does not have round 2 of run run-1"):
+        check_newest_ledger(file)
+    file.write_bytes(newest)
+    check_newest_ledger(file)
+
+
+def test_an_older_copy_that_lacks_an_evaluation_is_noticed_too(tmp_path):
+    site = Site(tmp_path, **{"test": 0.3, "evaluate-epsilon": 2.0})
+    site.register()
+    file = tmp_path / "ledger.sqlite"
+    older = file.read_bytes()
+    plan = EvaluationPlan("run-1", 1, "linear", "", "record")
+    with later(journal):
+        answer = site.call("evaluate", evaluation_to_content(plan, encode(state_arrays(MODEL))))
+    assert isinstance(histogram_from_content(answer), SiteHistogram)
+    check_newest_ledger(file)
+    file.write_bytes(older)
+    with pytest.raises(LedgerError, match="does not have round 1 of run run-1"):
+        check_newest_ledger(file)
+
+
+def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(site, tmp_path):
+    file = tmp_path / "ledger.sqlite"
+    site.register()
+    assert isinstance(site.train(), LocalUpdate)
+    with later(ledger):
+        with Ledger.open(file) as opened:
+            opened.retire("digits, part 0/2 (iid, seed 0)")
+        site.register()
+        check_newest_ledger(file)
+        file.unlink()
+        with Ledger.open(file):
+            pass
+        with pytest.raises(LedgerError, match="was started anew"):
+            check_newest_ledger(file, ["digits, part 0/2 (iid, seed 0)"])
+        site.register()
+    with pytest.raises(LedgerError, match="is an older copy or was started anew"):
+        check_newest_ledger(file)

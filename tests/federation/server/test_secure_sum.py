@@ -100,4 +100,4 @@ def test_a_sum_whose_members_do_not_show_their_payment_is_not_used():
     """Two of a sum of three: its noise is whole with three alone."""
     aggregating = _aggregating(0)
     assert aggregating.aggregate(encode(START), _opened(2, 3)) is None
-    assert aggregating.lost.startswith("2 updates left, 3 are needed")
+    assert aggregating.lost.startswith("2 valid updates, 3 needed")

@@ -228,7 +228,7 @@ def test_a_round_with_too_few_updates_is_lost_and_reported_as_paid(fakes, caplog
     config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, min_updates="auto")
     strategy, _ = run(nodes, fakes, config)
     first, second = strategy.reports
-    assert (first.lost, first.lost_rounds) == ("1 update left, 3 are needed (min-updates, aggregation)", 1)
+    assert (first.lost, first.lost_rounds) == ("1 valid update, 3 needed (min-updates, aggregation)", 1)
     assert (second.lost, second.lost_rounds) == ("", 1)
     assert first.clients["0"].epsilon > 0
     assert "round 1 is lost, and paid for" in caplog.text
@@ -236,12 +236,13 @@ def test_a_round_with_too_few_updates_is_lost_and_reported_as_paid(fakes, caplog
     assert strategy.outcome() == ("completed", "")
 
 
-def test_a_run_of_lost_rounds_has_failed(fakes):
-    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None, 2: None})]
+@pytest.mark.parametrize("then", [{}, {2: None}], ids=["lost", "without updates"])
+def test_a_run_that_never_changed_the_model_has_failed(fakes, then):
+    nodes = [fakes.Client("0", mishaps=then), fakes.Client("1", mishaps={1: None, 2: None})]
     strategy, _ = run(nodes, fakes, settings(rounds=2, min_updates="auto"))
     status, reason = strategy.outcome()
     assert status == "failed"
-    assert "No round has changed the model. The last one: 1 update left, 2 are needed" in reason
+    assert "No round has changed the model. The last one that was lost: 1 valid update, 2 needed" in reason
 
 
 def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(fakes):
@@ -259,7 +260,7 @@ def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
         clients=5, fit_clients=5, rounds=2, aggregation="krum", min_updates=1, learning_rate=50.0
     )
     strategy, _ = run(nodes, fakes, config)
-    assert strategy.reports[0].lost == "4 updates left, 5 are needed (min-updates, aggregation)"
+    assert strategy.reports[0].lost == "4 valid updates, 5 needed (min-updates, aggregation)"
     assert strategy.reports[1].lost == ""
     np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
 

@@ -126,7 +126,7 @@ def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
     def lose(line: Json) -> None:
         if line["round"] == 1:
             line.pop("secure_sum")
-            line["lost"] = "1 update left, 4 are needed"
+            line["lost"] = "1 valid update, 4 needed"
 
     run.change_rounds(lose)
     assert "files" not in run.differs()

@@ -79,8 +79,8 @@ class Roster:
         if authority is not None and roster.authority != authority:
             raise ConfigError(
                 f"{path}: signed by another authority, {fingerprint(roster.authority)}; "
-                f"this kit trusts {fingerprint(authority)}, or you named that one. Do not accept it before you "
-                "have asked the authority by telephone."
+                f"this kit, or --authority, trusts {fingerprint(authority)}. Accept it only after you have "
+                "asked the authority by telephone."
             )
         return roster
 

@@ -43,8 +43,9 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     mechanisms = " and ".join(_words(*mechanism) for mechanism in held)
     return (
         f"The round asks for {_words(*asked)}; this account's data were trained with "
-        f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first, or have its operator set "
-        "vary-mechanism (in a loop: vary_mechanism=True; docs/privacy.md)."
+        f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first (in a loop "
+        f"noise_multiplier={held[0][1]:.17g}), or have its operator set vary-mechanism (in a loop: "
+        "vary_mechanism=True; docs/privacy.md)."
     )
 
 

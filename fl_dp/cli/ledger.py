@@ -30,7 +30,9 @@ from fl_dp.reporting.wording import counted
 ledger_app = typer.Typer(**APP_OPTIONS)
 
 _WHERE = "A ledger's file or folder, or a run's folder"
+_DEFAULT = "[default: ~/.local/state/fl-dp/ledger]"
 LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.")]
+UsualPath = Annotated[Path | None, typer.Argument(metavar="[PATH]", help=f"{_WHERE} {_DEFAULT}.")]
 
 
 @ledger_app.callback(invoke_without_command=True)
@@ -42,10 +44,7 @@ def about(context: typer.Context) -> None:
 
 @ledger_app.command(cls=PlainCommand)
 def show(
-    path: Annotated[
-        Path | None,
-        typer.Argument(metavar="[PATH]", help=f"{_WHERE} [default: ~/.local/state/fl-dp/ledger]."),
-    ] = None,
+    path: UsualPath = None,
     rounds: Annotated[bool, typer.Option("--rounds", help="Also list every round.")] = False,
     delta: Annotated[
         float | None, typer.Option(help="Compute epsilon at this delta [default: the budget's].")
@@ -59,7 +58,7 @@ def show(
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
-    file = named_ledger(path or lasting_ledger() / LEDGER)
+    file = _named(path)
     reports = _reports(file, delta)
     if as_json:
         typer.echo(dumps({"ledger": str(file), "accounts": [one.to_dict() for one in reports]}, indent=2))
@@ -74,7 +73,10 @@ def show(
 
 @ledger_app.command(cls=PlainCommand)
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}, or an export's file.")],
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PATH]", help=f"{_WHERE}, or an export's file {_DEFAULT}."),
+    ] = None,
     continues: Annotated[
         Path | None,
         typer.Option(metavar="EXPORT", help="Also check that PATH continues this export."),
@@ -87,23 +89,23 @@ def verify(
 
     Exit code: 0 no entry was edited or removed; 1 one was, and the error names it.
     """
-    path = named_ledger(path)
-    rows = _rows(path)
+    file = _named(path)
+    rows = _rows(file)
     if continues is not None:
-        check_continues(path, rows, read_export(continues))
+        check_continues(file, rows, read_export(continues))
     entries = counted(len(rows), "entry", "entries")
-    typer.echo(f"{path}: {entries}, none edited or removed; head {head(rows) or 'none'}")
+    typer.echo(f"{file}: {entries}, none edited or removed; head {head(rows) or 'none'}")
 
 
 @ledger_app.command(cls=PlainCommand)
 def export(
-    path: LedgerPath,
+    path: UsualPath = None,
     out: Annotated[Path | None, typer.Option(help="File to write [default: the console].")] = None,
 ) -> None:
     """Export all entries of a ledger as JSON, to keep elsewhere.
 
     The hashes that chain the entries are included."""
-    with Ledger.open_existing(named_ledger(path)) as ledger:
+    with Ledger.open_existing(_named(path)) as ledger:
         text = json.dumps(to_export(ledger.rows()), indent=2)
     if out is None:
         typer.echo(text)
@@ -147,6 +149,11 @@ def retire(
     with Ledger.open_existing(path) as ledger:
         ledger.retire(dataset)
     typer.echo(f"{dataset} is retired; this is retirement {report.retirements + 1} of these data.")
+
+
+def _named(path: Path | None) -> Path:
+    """The ledger's file, by default that of this machine's clients."""
+    return named_ledger(path or lasting_ledger() / LEDGER)
 
 
 def _reports(path: Path, delta: float | None = None) -> list[AccountReport]:

@@ -75,6 +75,11 @@ class DrawLoader:
             like = self._loader.collate_fn([self.dataset[0]])
         return rows_of(like, slice(0))
 
+    def of_first_record(self, rows: int) -> Any:
+        """A batch of `rows` copies of the first record, for its form; workers read it, if there are some."""
+        kept = {name: getattr(self._loader, name) for name in KEPT if name != "generator"}
+        return next(iter(DataLoader(self.dataset, batch_sampler=[[0] * rows], **kept)))
+
 
 class TurnSampler(PoissonSampler):
     """Draws that are handed out whole, one in each turn, and wait in line for their steps.
@@ -128,8 +133,9 @@ class TurnSampler(PoissonSampler):
             raise ConfigError(
                 "This batch is not the draw whose turn it is, the first one without a step. Each draw has "
                 "one step, an empty one too, and its batch goes in whole: skip no turn, add and remove no "
-                "rows, and do not gather turns for one step (gradient accumulation): physical_batch_size "
-                "saves the memory. To evaluate, call the model. A new loop begins with this draw."
+                "rows, and do not gather turns for one step (gradient accumulation): attach("
+                "physical_batch_size=...) saves the memory. To evaluate, call the model. A new loop begins "
+                "with this draw."
             )
 
     def check_whole(self, examples: int) -> _Draw:

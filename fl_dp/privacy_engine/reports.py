@@ -54,7 +54,8 @@ class Reports(PrivateStep):
             warn_of_assumed_sampling()
         wrong = self._wrong(asked) if steps is None else ()
         account = self._payments.in_words() if self._payments else ""
-        return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen), account)
+        early = self._planned if self._planned is not None and 0 < asked < self._planned else None
+        return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen), account, early)
 
     def _unprotected_steps(self) -> int:
         return max(self._unprotected.taken, self._steps.count.unprotected)

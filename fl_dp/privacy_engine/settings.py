@@ -49,6 +49,7 @@ _REFUSED = {
     "data_loader": "engine.attach(optimizer, sampler=sampler) sees what a PoissonSampler draws",
     "criterion": "a step takes each example's own loss, reduction='none'",
     "noise_generator": "it is called generator=",
+    "physical_batch_size": "attach(optimizer, loader=loader, physical_batch_size=...) takes it",
     "batch_first": "the first dimension is always the example",
     # of get_privacy_spent
     "accounting_mode": "the accountant is fixed when the engine is made",

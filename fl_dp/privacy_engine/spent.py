@@ -31,6 +31,8 @@ class PrivacySpent:
 
     wrong: what makes the number misleading, printed before it. assumed: what epsilon relies on without a
     check; empty if every step was checked. account: in words, what the paying account has spent; else empty.
+    planned: the steps that the noise was chosen for, if fewer were taken: an end that results have decided
+    costs as much as the plan (docs/privacy.md, servers that adapt).
     """
 
     wrong: tuple[str, ...]
@@ -39,6 +41,7 @@ class PrivacySpent:
     steps: int
     assumed: tuple[Assumed, ...]
     account: str = ""
+    planned: int | None = None
 
     @property
     def sampling(self) -> Literal["seen", "assumed"]:
@@ -56,6 +59,10 @@ class PrivacySpent:
             parts.append(f"ASSUMED, not checked: {'; '.join(map(str, self.assumed))}")
         elif self.steps:
             parts.append("All that can be seen was checked: Poisson draws, each example's own loss, noise")
+        if self.planned is not None:
+            parts.append(
+                f"If results decide where it ends, quote the epsilon of all {self.planned} planned steps"
+            )
         return f"{'. '.join(parts)}."
 
     def __repr__(self) -> str:

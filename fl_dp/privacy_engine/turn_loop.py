@@ -21,10 +21,11 @@ from fl_dp.privacy_engine.draw_loader import DrawLoader, secret_masks
 from fl_dp.training.step import DpSgd, added_up, nothing
 
 _RAW = (
-    "What it holds was neither clipped nor noised. Leave out what made it: a loss of another criterion than "
-    "the one that make_private returned; an L2 term is weight_decay of the optimizer, and a term that reads "
-    "records belongs in losses_of; clipping by torch.nn.utils.clip_grad_norm_ or a trainer (max_grad_norm, "
-    "gradient_clip_val) is done by the engine. Then call optimizer.zero_grad()."
+    "What it holds was neither clipped nor noised. Leave out what made it: backward() of another loss than "
+    "engine.loss(*batch), or than that of the criterion that make_private returned; an L2 term is "
+    "weight_decay of the optimizer, and a term that reads records belongs in losses_of; clipping by "
+    "torch.nn.utils.clip_grad_norm_ or a trainer (max_grad_norm, gradient_clip_val) is done by the engine. "
+    "Then call optimizer.zero_grad()."
 )
 
 
@@ -106,8 +107,8 @@ class TurnLoop:
             raise ConfigError(
                 "The draw before has a loss and no step, or this is its loss a second time. Each turn of the "
                 "loop is one draw: one loss, one backward(), one optimizer.step(). Several turns cannot be "
-                "gathered for one step (gradient accumulation): physical_batch_size saves the memory. After "
-                "an error begin a new loop over the loader."
+                "gathered for one step (gradient accumulation): attach(physical_batch_size=...) saves the "
+                "memory. After an error begin a new loop over the loader."
             )
         self.loader.sampler.check_batch((tensor for _, tensor in tensors(batch)), size)
 
@@ -132,10 +133,10 @@ class TurnLoop:
             )
         if float(grad) != 1.0:
             raise ConfigError(
-                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation (physical_batch_size "
-                "saves the memory) or GradScaler (bfloat16 needs none). The clipped sum would stay as it "
-                "is, so begin at the loss itself: scale the learning rate, or in losses_of each record's "
-                "own loss."
+                "backward() of a scaled loss: by loss / n, -loss, gradient accumulation (attach("
+                "physical_batch_size=...) saves the memory) or GradScaler (bfloat16 needs none). The clipped "
+                "sum would stay as it is, so begin at the loss itself: scale the learning rate, or in "
+                "losses_of each record's own loss."
             )
         self._check_gradients()
         made.has_backward = True

@@ -14,7 +14,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.server.prepare import prepare
+from fl_dp.federation.server.prepare import PreparedRun
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.launch.preflight import check_choices, check_server
 from fl_dp.launch.request import read_config
@@ -146,7 +146,7 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
 
 def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path) -> None:
     """The plan's identity covers the schema, too; what a run leaves speaks of the code alone."""
-    federation = prepare(config, "1", RunRecord(RunResults(tmp_path), resumed=False), lambda report: None)
+    federation = PreparedRun(config, "1", RunRecord(RunResults(tmp_path), resumed=False), lambda report: None)
     assert federation.task_identity == describe(federation.task).identity != ""
 
 

@@ -23,7 +23,8 @@ def test_a_loop_that_pays_needs_nothing_of_a_federation(tmp_path, files):
         (tmp_path / "ehr.csv").write_text("age,ill\n1,2\n")
         example = example.replace('"ehr-2026", records=train', '"ehr", files=["ehr.csv"], size=2000')
     code = f"import sys\nsys.modules.update(dict.fromkeys({ABSENT.split()}))\n{example}"
-    words = [sys.executable, "-c", code, "first.pt"]
+    (tmp_path / "job.py").write_text(code)
+    words = [sys.executable, "job.py", "first.pt"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     *_, epoch, end = done.stdout.splitlines()

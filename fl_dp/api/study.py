@@ -75,6 +75,7 @@ def study(
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
         vary: By name, either a key's values, or settings by a label of yours:
             `{"method": {"FedAvg": {}, "FedProx": {"local_algorithm": "fedprox:0.1"}}, "epsilon": [1, 8]}`.
+            Settings with `privacy` "off" run once, not at each epsilon.
         out: The folder that gets a folder for each run.
         seeds: Seeds of the splits, the first weights and the cohorts; never of noise.
         data: As in `fl_dp.simulate`.
@@ -111,12 +112,12 @@ def study(
         in_memory = isinstance(task, type) or not (data is None or isinstance(data, str))
         runs = _Runs(base, task, named, Path(out).expanduser().absolute(), place, quiet, in_memory)
         order = [(point, seed) for seed in seeds for point in points_of(vary)]
+        done = runs.done(order)
         try:
-            runs.check(order)
+            runs.check(order, [one for one in order if _folder_name(*one) not in done])
         except KeyboardInterrupt:
-            runs.say("stopped while checking the settings; no run was started")
-            raise
-        found = list(runs.all(order))
+            raise KeyboardInterrupt("stopped while checking the settings; no run was started") from None
+        found = list(runs.all(order, done))
     return results_of(order, found)
 
 
@@ -129,7 +130,13 @@ def points_of(vary: Mapping[str, Axis]) -> list[Point]:
         if twice := [key for key, count in keys.items() if count > 1]:
             raise ConfigError(f"vary: {', '.join(twice)} is set by more than one of {', '.join(vary)}.")
         labels = {name: label for name, label, _ in chosen}
-        points.append(Point(labels, {key: one for _, _, each in chosen for key, one in each.items()}))
+        settings = {key: one for _, _, each in chosen for key, one in each.items()}
+        if settings.get("privacy") == "off" and "epsilon" in labels:  # it changes nothing: one run is enough
+            labels["epsilon"] = None
+            settings.pop("epsilon")
+        point = Point(labels, settings)
+        if labels.get("epsilon", 0) is not None or point not in points:
+            points.append(point)
     return points
 
 
@@ -161,13 +168,20 @@ class _Runs:
     def request(self, point: Point, seed: int) -> RunRequest:
         return asked(self.base, self.task, {**self.named, **point.settings, "seed": seed})
 
-    def check(self, order: Sequence[tuple[Point, int]]) -> None:
-        """ConfigError with all mistakes in all settings, each once, with the settings that have it."""
-        if not order or len({_folder_name(*one) for one in order}) < len(order):
-            raise ConfigError("vary, seeds: expected at least one, and no setting twice.")
+    def done(self, order: Sequence[tuple[Point, int]]) -> dict[str, Result]:
+        """The finished runs, by folder. ConfigError for a folder of another run, or of two of these."""
+        named = Counter(_folder_name(*one) for one in order)
+        if not order or len(named) < len(order):
+            twice = next((name for name, count in named.items() if count > 1), "none is given")
+            raise ConfigError(f"vary, seeds: expected at least one, and none twice: {twice}.")
+        found = {_folder_name(*one): self._done(*one) for one in order}
+        return {name: result for name, result in found.items() if result is not None}
+
+    def check(self, order: Sequence[tuple[Point, int]], pending: Sequence[tuple[Point, int]]) -> None:
+        """ConfigError with all mistakes in the settings of pending runs, each once, with their settings."""
         found: dict[str, list[str]] = {}
         ways: dict[str, Any] = {}
-        for point, seed in order:
+        for point, seed in pending:
             for problem in self._problems(point, seed, order, ways):
                 found.setdefault(problem, []).append(str(point))
         if found:
@@ -204,12 +218,12 @@ class _Runs:
         except FlDpError as error:
             return [str(error)]
 
-    def all(self, order: Sequence[tuple[Point, int]]) -> Iterator[Result]:
-        """The runs in this order: those that are done are read."""
+    def all(self, order: Sequence[tuple[Point, int]], done: Mapping[str, Result]) -> Iterator[Result]:
+        """The runs in this order: those that are done already, and new ones."""
         took: list[float] = []
         for number, (point, seed) in enumerate(order, 1):
             folder, request = self.out / _folder_name(point, seed), self.request(point, seed)
-            result = self._done(folder, request)
+            result = done.get(_folder_name(point, seed))
             if result is None:
                 where = f"run {number} of {len(order)}: {point}, seed = {seed}"
                 self.say(f"{where}{_left(took, len(order) - number + 1)}")
@@ -217,17 +231,18 @@ class _Runs:
                 try:
                     result = self._run(folder, request)
                 except KeyboardInterrupt:
-                    self.say(f"stopped in {where}; the same call goes on from there")
-                    raise
+                    words = f"stopped in {where}; the same call goes on from there"
+                    raise KeyboardInterrupt(words) from None
                 took.append(time.monotonic() - started)
                 self.say(f"  {_in_words(result, took[-1])}")
             yield result
 
-    def _done(self, folder: Path, request: RunRequest) -> Result | None:
-        """The finished run in the folder; None if there is none. ConfigError if it is another run."""
+    def _done(self, point: Point, seed: int) -> Result | None:
+        """The finished run of these; None if there is none. ConfigError if its folder has another run."""
+        folder = self.out / _folder_name(point, seed)
         if not RunFolder(folder).launch.exists():
             return None
-        config = request.simulated(ENGINE).config
+        config = self.request(point, seed).simulated(ENGINE).config
         result = load_run(folder, task=config.task or None, model=config.model)
         now, then = config.to_flat(), result.settings.to_flat()
         other = [key for key in now if key not in _ELSEWHERE and now[key] != then[key]]
@@ -295,7 +310,8 @@ def _files(config: RunConfig) -> Iterator[Path]:
 
 
 def _folder_name(point: Point, seed: int) -> str:
-    name = ",".join(f"{key}={value}" for key, value in {**point.labels, "seed": seed}.items())
+    labels = {key: value for key, value in point.labels.items() if value is not None}
+    name = ",".join(f"{key}={value}" for key, value in {**labels, "seed": seed}.items())
     return re.sub(r"[^\w.,=+-]", "_", name)
 
 

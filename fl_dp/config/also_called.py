@@ -1,6 +1,6 @@
 """Names of settings, options and commands in Flower, Opacus, PyTorch, Hydra and pfl-research."""
 
-SEVERAL_RUNS = "fl_dp.study in Python, examples/study"
+SEVERAL_RUNS = "fl_dp.study in Python, docs/researcher.md"
 # Aliases of each setting. After `=` stands what becomes of the value that was given, {}.
 _SETTINGS = {
     "learning-rate": "lr eta client-lr local-lr local-learning-rate",

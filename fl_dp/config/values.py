@@ -3,6 +3,7 @@
 A setting's annotation declares type and range (`setting.Accepted`); an integer will do for any number.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from pkgutil import resolve_name
 from typing import Any
 
 from fl_dp.choices import Choices, nearest, one_of
-from fl_dp.config.also_called import instead_of, option_called, setting_called, value_called
+from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_called, setting_called, value_called
 from fl_dp.config.setting import About, Accepted, abouts_of, accepted_by
 from fl_dp.errors import ConfigError
 
 LONGEST = 4096  # bytes of a path on most systems
 _SHOWN = 40  # characters of a text quoted in an error
+_SEVERAL = re.compile(r"[\d.]+(\s*,\s*[\d.]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ def _in_its_type(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     if isinstance(value, str):
         shown, near = repr(value[:_SHOWN]), nearest(value, accepted.texts)
     meant = f"; did you mean {near}?" if near else "."
+    if accepted.kind is not str and (isinstance(value, list | tuple) or _SEVERAL.fullmatch(str(value))):
+        meant = f", one for a run; for several runs use {SEVERAL_RUNS}."
     if accepted.kind is str and not isinstance(value, str | int | float):  # perhaps another project's object
         meant = f", {about.meaning}{about.page and f' (docs/{about.page})'}."
     raise ValueError(f"{key} = {shown}: expected {', or '.join(accepted.words)}{meant}")

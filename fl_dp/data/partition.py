@@ -98,7 +98,8 @@ def _check_kind(labels: Labels, partition: Partition, settings: PartitionSetting
         wanted = "a class" if partition.labels == "class" else "a number"
         raise DataError(
             f"partition = {settings.scheme!r} splits by labels, {wanted} for each record; these are "
-            f"{labels.dtype} of shape {labels.shape[1:]} each. Use iid."
+            f"{labels.dtype} of shape {labels.shape[1:]} each. Use iid. One-hot labels become classes by "
+            "y.argmax(1)."
         )
 
 

@@ -255,7 +255,7 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
         raise DataError(
             f"Expected one int64 label for each of {len(x)} examples, or float32 numbers (n,) or (n, k), or "
             f"next tokens (n, T), not {y.dtype} of shape {tuple(y.shape)}."
-            + (f" {COLUMNS_OF_INTEGERS}" if y.ndim == 2 and not y.is_floating_point() else "")
+            + (f" {COLUMNS_OF_INTEGERS}" if y.ndim == 2 else "")
         )
     if numbers:
         columns = y.shape[1] if y.ndim == 2 else 1
@@ -270,7 +270,7 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
         return
     counted = y[y != NO_TOKEN] if tokens else y
     if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < len(classes):
-        raise DataError(f"Expected every label in 0 to {len(classes) - 1}: there are others.")
+        raise DataError(f"Expected every label in 0 to {len(classes) - 1}, counted from 0: there are others.")
 
 
 def _rows(y: Tensor, x: Tensor) -> Iterator[memoryview]:

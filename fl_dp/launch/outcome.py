@@ -20,6 +20,10 @@ from fl_dp.reporting.wording import in_lines
 _OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
 _LOGS = 4  # that an error names
 _LONGEST = 4096  # characters of a reason, which may come from clients
+_NO_BETTER = (
+    "the model is no better than that: the noise drowns what it could learn. Try a smaller model (linear), "
+    "settings by fl-dp plan, more records for each client, or a larger epsilon"
+)
 
 
 def failure_of(federation: Callable[[], None]) -> str | None:
@@ -71,6 +75,8 @@ def conclude(
                 say(in_lines(advice))
     if constant := constant_words(summary):
         say(f"for comparison, the best constant prediction: {constant}")
+        if summary.accuracy is not None and summary.accuracy <= (summary.constant.get("accuracy") or 0.0):
+            say(in_lines(_NO_BETTER))
     say(marked(f"results in {folder.shown}", private=private))
     if not quiet:
         write_report(folder, say, private=private)

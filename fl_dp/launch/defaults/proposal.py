@@ -50,7 +50,7 @@ class RuledRun:
         return [(field, self.reasons[field]) for field in CHOSEN if field in self.reasons]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Proposal:
     """run: with reasons and a forecast. notes: for the user."""
 
@@ -60,6 +60,12 @@ class Proposal:
     @property
     def config(self) -> RunConfig:
         return self.run.config
+
+    def __repr__(self) -> str:
+        """The chosen settings, each with its reason."""
+        return "\n".join(
+            f"{key_of(name)} = {getattr(self.config, name)}: {why}" for name, why in self.run.reasons.items()
+        )
 
 
 def propose(

@@ -73,7 +73,7 @@ def run_client(
     """
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"
-    whose = f".client-{account_digest(settings)}-{kit.roster.federation}"
+    whose = f".client-{account_digest(settings)}-{kit.roster.authority[:16]}"
     with (
         exclusive(folder / ".lock", "another client with this name is running on this machine"),
         exclusive(

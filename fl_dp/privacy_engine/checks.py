@@ -59,13 +59,13 @@ class CheckedLosses:
     """Calls `losses_of`; checks the first batch for mixing, then one batch in `every`, on average."""
 
     def __init__(self, losses_of: LossesOf, every: int) -> None:
-        self.losses_of, self._watch = losses_of, MixingWatch(losses_of, every)
+        self._losses_of, self._watch = losses_of, MixingWatch(losses_of, every)
         self._made: Any = WeakIdKeyDictionary()  # losses -> what arithmetic in place would change
 
     def __call__(self, *batch: Any) -> Tensor:
         """The losses (N,) of a batch. Raises ProbeError where examples are seen to mix."""
         self._watch.look(*batch)
-        losses = self.losses_of(*batch)
+        losses = self._losses_of(*batch)
         self._made[losses] = _mark(losses)
         return losses
 

@@ -75,11 +75,6 @@ class DrawLoader:
             like = self._loader.collate_fn([self.dataset[0]])
         return rows_of(like, slice(0))
 
-    def of_first_record(self, rows: int) -> Any:
-        """A batch of `rows` copies of the first record, for its form; workers read it, if there are some."""
-        kept = {name: getattr(self._loader, name) for name in KEPT if name != "generator"}
-        return next(iter(DataLoader(self.dataset, batch_sampler=[[0] * rows], **kept)))
-
 
 class TurnSampler(PoissonSampler):
     """Draws that are handed out whole, one in each turn, and wait in line for their steps.

@@ -1,9 +1,7 @@
 """Checks a model with inputs like those of the user's own calls, and watches each of its passes."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
-import torch
 from torch import nn
 
 from fl_dp.engine.backward import Axes
@@ -31,10 +29,6 @@ class ModelCheck:
         self._structure: object = None  # what the model's parts were when they were last compared
         self._axes: dict[tuple[bool, ...], Axes] = {}
 
-    @property
-    def device(self) -> torch.device:
-        return next(iter(self._parameters.values())).device
-
     def check_parts(self) -> None:
         """ConfigError unless the model has the parameters that it had when this was made."""
         if self._structure is not self.watch.structure:
@@ -53,20 +47,6 @@ class ModelCheck:
         looked_up -= {name for key in uses if key.operator not in _LOOK_UPS for name in key.parameters}
         found = {name: id(one) for name, one in self._parameters.items() if name in looked_up}
         return {name: rows[one] for name, one in found.items() if one in rows and one not in other}
-
-    @contextmanager
-    def rehearsing(self) -> Iterator[None]:
-        """In this context a pass of made-up inputs leaves nothing, so that the next one is the first."""
-        try:
-            yield
-        finally:
-            self.watch.drop()
-            self.watch.inputs = None
-            self._axes.clear()
-
-    def check_called(self) -> None:
-        """Check the model on inputs like those of its last call. Raises what `probe` raises."""
-        self._probed()
 
     def clipped(self, clip: Callable[[Axes], ClippedSum]) -> ClippedSum:
         """Clip the last pass by `clip`, which gets the axes of its rows; then undo what the pass has left.

@@ -80,10 +80,6 @@ class Payments:
                 return step.source
         raise ConfigError("This draw was not paid for, or had its step: begin a new loop over the loader.")
 
-    @property
-    def has_paid(self) -> bool:
-        return bool(self._owed or self._taken)
-
     def see(self, dataset: object) -> None:
         """ConfigError if the loader reads records other than the account's. dataset: None if unknown."""
         records = self._account.records

@@ -18,7 +18,6 @@ from fl_dp.privacy_engine.checks import CheckedLosses, check_one_process, check_
 from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.payments import Payments
 from fl_dp.privacy_engine.ranks import Ranks
-from fl_dp.privacy_engine.rehearsal import rehearse
 from fl_dp.privacy_engine.settings import EngineNoise, Fixed, check_optimizer
 from fl_dp.privacy_engine.spent import (
     ACCOUNT,
@@ -129,8 +128,6 @@ class PrivateStep(Fixed):
         self._drop_pending()
         if self._payments is not None:
             self._payments.see(dataset)
-            if self._turns is not None and self._losses is not None and not self._payments.has_paid:
-                rehearse(self._turns.loader, self._losses.losses_of, self._check)
         if self._ranks is not None and dataset is not None:
             self._ranks.see(dataset)
 

@@ -54,7 +54,7 @@ class Reports(PrivateStep):
             warn_of_assumed_sampling()
         wrong = self._wrong(asked) if steps is None else ()
         account = self._payments.in_words() if self._payments else ""
-        early = self._planned if self._planned is not None and 0 < asked < self._planned else None
+        early = self._planned if self._planned is not None and 0 < self.steps < self._planned else None
         return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen), account, early)
 
     def _unprotected_steps(self) -> int:

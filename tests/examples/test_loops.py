@@ -127,7 +127,7 @@ def test_the_first_step_is_one_backward_per_example(
     model = engine.module
     model.load_state_dict(seen["weights"], strict=False)
     model.train()
-    losses_of = engine._losses.losses_of
+    losses_of = engine._losses._losses_of
     rows = (rows_of(draws[0], slice(i, i + 1)) for i in range(num_rows(draws[0])))
     total = clipped_one_by_one(model, (losses_of(*row) for row in rows), 1.0)
     assert num_rows(draws[0]) > 100

@@ -54,7 +54,7 @@ def test_data_have_one_client_in_a_federation_at_a_time(tmp_path, monkeypatch):
     keys, own = tmp_path / "keys", ClientConfig(client="south", ledger=str(tmp_path / "l.sqlite"))
     loopback_server(keys, 1)
     kit = loopback_site(keys, "south")
-    first = tmp_path / f".client-{account_digest(own)}-{kit.roster.federation}"
+    first = tmp_path / f".client-{account_digest(own)}-{kit.roster.authority[:16]}"
     with exclusive(first), pytest.raises(AtWorkError, match=r"another client of .* pays for digits"):
         module.run_client(own, kit, "", [], print, folder=tmp_path / "own", once=True)
 

@@ -113,6 +113,12 @@ def test_more_steps_than_planned_are_said_before_any_number():
     assert "above the target 3" in told.partition("epsilon 3")[0]
 
 
+@pytest.mark.parametrize(("steps", "is_said"), [(3, True), (4, False)])
+def test_an_early_end_is_said_with_the_plan(steps, is_said):
+    told = str(trained(steps, noise_multiplier=None, target_epsilon=3.0, epochs=1).get_privacy_spent())
+    assert ("If results decide where it ends, quote the epsilon of all 4 planned steps." in told) == is_said
+
+
 def test_the_cost_of_steps_to_come_assumes_what_is_not_seen_now():
     engine = small_engine(small_model(), noise_multiplier=1.0)
     spent = engine.get_privacy_spent(steps=30)

@@ -160,7 +160,8 @@ def check_newest_ledger(file: Path, datasets: Collection[str] = ()) -> None:
     """Raise LedgerError if the journal beside the ledger names rounds that the ledger does not know.
 
     The ledger is then an older copy or was started anew. If both files are restored together, nothing is
-    noticed. datasets: the names to check, also if the ledger has no account of them; by default those it has.
+    noticed. datasets: the names to check, also if the ledger has no account of them; by default those that it
+    has, or if it has none, those of the journal.
     """
     folder = journal_folder(str(file))
     lines = [line for line in read_journal(folder) if line.total]
@@ -168,7 +169,7 @@ def check_newest_ledger(file: Path, datasets: Collection[str] = ()) -> None:
         accounts = ledger.accounts()
     missing = [
         line
-        for name in dict.fromkeys(datasets or [one.dataset for one in accounts])
+        for name in dict.fromkeys(datasets or [one.dataset for one in accounts or lines])
         for line in _unknown_to(
             [one for one in accounts if one.dataset == name], [one for one in lines if one.dataset == name]
         )

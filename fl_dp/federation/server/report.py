@@ -115,12 +115,17 @@ class RunReporter:
                 return "budget-exhausted", RUN_EPSILON_SPENT
             return "budget-exhausted", "No client has budget for one more step."
         lost = [report.lost for report in self.reports if report.lost]
-        if lost and not any(_changed_the_model(report) for report in self.reports):
+        if last and lost and self._has_not_changed(last):
             return "failed", f"No round has changed the model. The last one that was lost: {lost[-1]}"
         if not any(client.rounds for client in clients):
             reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
             return "failed", f"No client ever trained: {reasons}"
         return "completed", ""
+
+    def _has_not_changed(self, last: RoundReport) -> bool:
+        """Whether no round has changed the model. A resumed run has only the last report of those before."""
+        changed = any(_changed_the_model(report) for report in self.reports)
+        return last.lost_rounds == last.round or (len(self.reports) == last.round and not changed)
 
     def budgets(self) -> dict[str, ClientReport]:
         """The present status of every client that ever registered."""

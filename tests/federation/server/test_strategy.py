@@ -236,6 +236,14 @@ def test_a_round_with_too_few_updates_is_lost_and_reported_as_paid(fakes, caplog
     assert strategy.outcome() == ("completed", "")
 
 
+def test_a_resumed_run_that_has_changed_the_model_before_is_completed(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={2: None})]
+    strategy, _ = run(nodes, fakes, settings(rounds=2, min_updates="auto"))
+    assert [bool(report.lost) for report in strategy.reports] == [False, True]
+    del strategy.reporting.reports[:-1]  # as `restore` leaves them
+    assert strategy.outcome() == ("completed", "")
+
+
 @pytest.mark.parametrize("then", [{}, {2: None}], ids=["lost", "without updates"])
 def test_a_run_that_never_changed_the_model_has_failed(fakes, then):
     nodes = [fakes.Client("0", mishaps=then), fakes.Client("1", mishaps={1: None, 2: None})]

@@ -179,4 +179,4 @@ def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
     assert "sites' auroc" in " ".join(done.stdout.split())
     assert "own, after round 3" in (out / "report.html").read_text()
     verified = fl_dp("verify", str(out), "--ledger", str(out / "ledgers"))
-    assert "each pays for evaluations alone" in " ".join(verified.stdout.split()), verified.stdout
+    assert "each pays only for evaluations" in " ".join(verified.stdout.split()), verified.stdout

@@ -36,7 +36,8 @@ def approve(
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")
     if question is not None:
-        give_answer(folder, question, yes=not no)
+        words = give_answer(folder, question, yes=not no)
+        say(f"{'no' if no else 'yes'}: {words[0]}")
         return
     waiting = pending(folder)
     for one in waiting:

@@ -26,7 +26,8 @@ def test_what_waits_is_shown_and_answered(folder, capsys):
     assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
     code, said = approve("cc")
     assert (code, "cc: no question in" in said.err) == (2, True)
-    assert [approve("aa")[0], approve("bb", "--no")[0]] == [0, 0]
+    assert approve("aa")[1].out == "yes: run aa asks\n"
+    assert approve("bb", "--no")[1].out == "no: run bb asks\n"
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]
     code, said = approve()
     assert (code, said.out) == (0, "no open questions\n")

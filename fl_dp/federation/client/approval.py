@@ -68,17 +68,22 @@ def pending(folder: Path) -> list[Question]:
 def _words_of(file: Path) -> tuple[str, ...]:
     found = read_json(file)
     words = found.get("words") if isinstance(found, dict) else None
-    if not (isinstance(words, list) and all(isinstance(line, str) for line in words)):
+    if not (words and isinstance(words, list) and all(isinstance(line, str) for line in words)):
         raise ConfigError(f"{file}: is damaged; delete it, then the run asks again.")
     return tuple(words)
 
 
-def give_answer(folder: Path, question: str, *, yes: bool) -> None:
-    """Answer the question with that id; ConfigError if there is none. It replaces an earlier answer."""
-    if not (folder / f"{question}.json").is_file():
+def give_answer(folder: Path, question: str, *, yes: bool) -> tuple[str, ...]:
+    """Answer the question with that id, and return its words; ConfigError if there is none.
+
+    The answer replaces an earlier one.
+    """
+    file = folder / f"{question}.json"
+    if not file.is_file():
         raise ConfigError(f"{question}: no question in {folder} has that id.")
-    answer = (_YES if yes else _NO).encode()
+    words, answer = _words_of(file), (_YES if yes else _NO).encode()
     write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
+    return words
 
 
 def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:

@@ -351,6 +351,15 @@ def test_in_a_secret_order_terms_that_cancel_count_as_half_as_long_at_least(posi
     assert found[1].error == ORDERED_ERROR != found[0].error
 
 
+def test_lengths_are_rounded_up_before_they_clip(monkeypatch):
+    """Sums of squares round so little here that no length shows it (`test_rounding.py` bounds it)."""
+    monkeypatch.setattr("fl_dp.engine.clipping.round_up", lambda norms, size, terms: (norms + size) * terms)
+    model = nn.Linear(4, 1)
+    losses = model(torch.full((1, 4), 2.0)).squeeze(1)
+    found = clipped_grad_sum(losses, trainable(model), max_grad_norm=1.0)
+    torch.testing.assert_close(length(found.grads), 17**0.5 / (2 * (17**0.5 + 5)))
+
+
 def test_an_order_needs_a_chooser_that_sees_one_shape_in_all_passes():
     model = nn.Linear(3, 2)
     for chooser, ordered in ((None, True), (KernelChooser(), True), (KernelChooser(ordered=True), False)):

@@ -168,6 +168,7 @@ class Flower:
             "OMP_NUM_THREADS": "1",
             "PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(EXAMPLES.parents[1]),
+            "RAY_ADDRESS": "local",  # a cluster that another test has started ends with that test
             "XDG_STATE_HOME": str(self.state),
         }
 

@@ -173,9 +173,9 @@ def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
     assert [one["status"] for one in found["sites"].values()] == ["evaluated"] * 4
     assert found["epsilon"] <= 1.0
     auroc, records = found["metrics"]["auroc"], found["metrics"]["records"]
-    assert abs(records["value"] - 254) < 120  # seven deviations of its noise
-    assert auroc["high"] - auroc["low"] > 0.1
-    assert auroc["high"] > 0.7
+    assert abs(records["value"] - 254) < 150  # six deviations of its noise: 4 sites, 16 cells, 3.1 in each
+    assert 80 < records["high"] - records["low"] < 110
+    assert 0 <= auroc["low"] < auroc["high"] and auroc["high"] > 0.6
     assert "sites' auroc" in " ".join(done.stdout.split())
     assert "own, after round 3" in (out / "report.html").read_text()
     verified = fl_dp("verify", str(out), "--ledger", str(out / "ledgers"))

@@ -49,6 +49,7 @@ def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, f
         "FLWR_TELEMETRY_ENABLED": "0",
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(clone),
+        "RAY_ADDRESS": "local",  # a cluster that another test has started ends with that test
     }
     done = subprocess.run(
         [bin_folder / "flwr", "run", ".", "--stream"],

@@ -178,7 +178,7 @@ def _closure(lines: list[str]) -> set[str]:
 
 def test_flower_knows_every_run_config_key_as_run_sh_has_it(pyproject: dict[str, Any]) -> None:
     default = RunConfig.from_toml(ROOT / "configs" / "digits.toml")
-    assert pyproject["tool"]["flwr"]["app"]["config"] == default.to_flat()
+    assert pyproject["tool"]["flwr"]["app"]["config"] == default.to_flat(), "see [tool.flwr.app.config]"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.stem)

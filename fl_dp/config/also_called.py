@@ -32,7 +32,6 @@ _SETTINGS = {
     "loss": "criterion loss-fn objective",
     "metrics": "metric eval-metrics",
     "track": "logger report-to wandb tensorboard tracker",
-    "round-timeout": "",
     "device": "accelerator",
     "device=cuda": "gpus num-gpus gpu cuda use-cuda n-gpus ngpu",
     "device=cpu": "no-cuda use-cpu no-gpu",
@@ -44,14 +43,13 @@ _SETTINGS = {
     "aggregation": "aggregator agg",
     "aggregation=secure": "secagg secure-aggregation secaggplus",
     "clients-per-gpu": "num-gpus-per-client",
-    "memory-mib": "",
     "unit=person:{}": "user-column user-id person person-column group-by",
     "tokens": "max-length seq-len seq-length max-len block-size sequence-length",
     "image-size": "img-size resolution",
     "keep-model=best": "save-best early-stopping",
     "sampling=poisson": "poisson-sampling",
 }
-_OPTIONS = {  # of `fl-dp run`
+_OPTIONS = {  # of `fl-dp run`, or what to call in its place
     "--out": "output output-dir out-dir run-dir log-dir logdir save-dir save-path results-dir o",
     "--config": "config-file config-path config-name cfg conf yaml c",
     "--simulate": "simulation ray",
@@ -118,7 +116,7 @@ _OPTION_BY_ALIAS = {alias: option for option, aliases in _OPTIONS.items() for al
 
 
 def setting_called(word: str) -> tuple[str, str]:
-    """The key that other projects call `word`, and its value with {} for the given one; empty if none."""
+    """The key that other projects call `word`, empty if none, and its value with {} for the given one."""
     key, _, value = _BY_ALIAS.get(_plain(word), "").partition("=")
     return key, value or "{}"
 
@@ -134,7 +132,7 @@ def instead_of(word: str) -> str:
 
 
 def option_called(word: str) -> str:
-    """The option of `fl-dp run`; empty if none."""
+    """What to type for `word`: an option of `fl-dp run`, another command or a function; empty if none."""
     return _OPTION_BY_ALIAS.get(_plain(word), "")
 
 

@@ -123,13 +123,13 @@ class RunConfig(RunSettings):
         if isinstance(self.participations, int):
             self._require(
                 "participations",
-                0 <= self.participations <= self.rounds,
+                self.participations <= self.rounds,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )
         if isinstance(self.min_updates, int):
             self._require(
                 "min-updates",
-                1 <= self.min_updates <= self.fit_clients,
+                self.min_updates <= self.fit_clients,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )
         for name in self.track_names:

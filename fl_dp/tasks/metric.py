@@ -64,6 +64,8 @@ class OverAll:
 
 @dataclass
 class Metrics:
+    """The metrics of one model on one data set: give it every batch, then ask for the values."""
+
     _made: Mapping[str, tuple[Metric, Any]]
     _own: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     _parts: Parts
@@ -148,7 +150,7 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
 def _parts(task: Task, metrics: Mapping[str, Metric], data: TensorData | None) -> Parts:
     """What is reported for classes and subgroups.
 
-    Classes count besides subgroups if a requested metric weights them in its own way.
+    Classes are counted as well as subgroups if a requested metric weights them in its own way.
     """
     scores = {
         name: Score(one.part, one.each, one.within) for name, one in metrics.items() if one.part and one.each

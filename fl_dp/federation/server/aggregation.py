@@ -82,9 +82,9 @@ def check_aggregation(config: RunConfig) -> None:
     least = aggregation.least_updates
     if config.fit_clients < least:
         raise ConfigError(
-            f"aggregation = {config.aggregation!r}: with {aggregation.malicious} malicious clients a round "
-            f"needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
-            "fit-clients, assume fewer, or use median."
+            f"aggregation = {config.aggregation!r}: a round needs {least} updates, and fit-clients = "
+            f"{config.fit_clients} can never give them; raise fit-clients, assume fewer malicious clients, or "
+            "use median."
         )
 
 

@@ -48,9 +48,9 @@ def _f1(form: Form) -> OverAll:
 def _choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     if not targets.is_floating_point():
         return first_choices(outputs, targets)
-    said, so = (outputs.view_as(targets) > 0).int(), targets.int()
+    chosen, right = (outputs.view_as(targets) > 0).int(), targets.int()
     one = targets.ndim == 1 or targets.shape[1] == 1
-    return (said.flatten(), so.flatten()) if one else (said, so)
+    return (chosen.flatten(), right.flatten()) if one else (chosen, right)
 
 
 def _r2(targets: np.ndarray, said: np.ndarray) -> float:

@@ -149,7 +149,7 @@ def test_fewer_than_it_is_proven_for_are_refused(aggregation, least):
         check_aggregation(RunConfig(aggregation=aggregation, clients=clients, fit_clients=clients))
 
     check(least)
-    words = f"a round needs {least} updates, fit-clients = {least - 1} can never give them"
+    words = f"a round needs {least} updates, and fit-clients = {least - 1} can never give them"
     with pytest.raises(ConfigError, match=words):
         check(least - 1)
 

@@ -136,6 +136,18 @@ def test_what_is_not_defined_is_none() -> None:
         assert measured(name, Form((5,), 4, "tokens", 4), torch.randn(2, 5, 4), nothing) == {name: None}
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", METRICS.built_in())
+def test_of_a_single_class_nobody_is_warned(name: str, classes: int) -> None:
+    metric = METRICS.load(name, Metric)
+    if "class" not in metric.targets or metric.part:
+        pytest.skip("not of classes, or for each class or subgroup")
+    ones = torch.ones(30, dtype=torch.int64)
+    for chosen in (ones, 0 * ones):
+        (value,) = measured(name, Form((4,), classes), torch.eye(classes)[chosen], ones).values()
+        assert value is None or value == float((chosen == ones).all())
+
+
 def test_every_metric_refuses_targets_that_it_is_not_for() -> None:
     refused = 0
     nothing = torch.zeros(0)

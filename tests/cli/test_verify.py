@@ -27,6 +27,8 @@ def test_a_run_that_agrees(made, capsys):
     assert verify(made.files.path) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{made.files.shown}, checked by fl_dp ")
+    assert lines[1] == "summary.json: epsilon 2.76; the smallest budget is 3.00"
+    assert lines[2].startswith("report.html is not read")
     assert any(line.startswith("agrees     epsilons ") for line in lines)
     assert any(line.startswith("not given  ledgers ") for line in lines)
     assert lines[-1].startswith("consistent, not authenticated: ")
@@ -57,6 +59,13 @@ def test_what_differs_is_named_and_ends_with_1(made, tmp_path, capsys):
     assert any(line.startswith("differs    epsilons ") for line in lines)
     assert any(line.strip() == "summary.json, client north" for line in lines)
     assert lines[-1].startswith("DIFFERS: ")
+
+
+def test_the_smallest_budget_is_told(made, tmp_path, capsys):
+    forged = made.copy(tmp_path / "forged")
+    forged.change_summary(lambda summary: summary["clients"]["north"].update(budget=5.0))
+    verify(forged.files.path)
+    assert "the smallest budget is 3.00\n" in capsys.readouterr().out
 
 
 def test_all_of_it_as_json(made, capsys):

@@ -41,7 +41,17 @@ def test_beside_the_result_stands_the_best_constant_prediction_in_the_same_metri
     constant = {"loss": 2.3, "auroc": 0.5, "accuracy": 0.125}
     write(folder, "completed", metrics={"accuracy": 0.9, "auroc": 0.95}, constant=constant)
     conclude(GOOD, folder, said.append)
-    assert said[0] == "for comparison, the best constant prediction: accuracy 0.125, loss 2.30"
+    assert said[:2] == [
+        "for comparison, the best constant prediction: accuracy 0.125, loss 2.30",
+        f"results in {folder.path}",
+    ]
+
+
+@pytest.mark.parametrize(("accuracy", "drowned"), [(0.125, True), (0.126, False), (None, False)])
+def test_a_model_that_is_no_better_than_a_constant_is_named(folder, said, accuracy, drowned):
+    write(folder, "completed", accuracy=accuracy, constant={"accuracy": 0.125, "loss": 2.3})
+    conclude(GOOD, folder, said.append)
+    assert any("no better than that" in words for words in said) == drowned
 
 
 def test_spent_budgets_are_a_normal_end_and_said(folder, said):

@@ -83,8 +83,8 @@ def check_aggregation(config: RunConfig) -> None:
     if config.fit_clients < least:
         raise ConfigError(
             f"aggregation = {config.aggregation!r}: a round needs {least} updates, and fit-clients = "
-            f"{config.fit_clients} can never give them; raise fit-clients, assume fewer malicious clients, or "
-            "use median."
+            f"{config.fit_clients} can never give them; raise fit-clients, assume fewer malicious clients, "
+            "or use median."
         )
 
 

@@ -70,6 +70,7 @@ def test_options_and_commands_are_there():
         ({"fraction-fit": 0.1}, "write fit-clients, how many clients train in a round"),
         ({"accountant": "prv"}, 'write accountant = "pld"'),
         ({"model": "ResNet50"}, 'write model = "torchvision:resnet50"'),
+        ({"model": "mobilenet-v2"}, 'write model = "torchvision:mobilenet_v2"'),
         ({"aggregation": "fedavg"}, 'write aggregation = "mean"'),
         ({"sweep": 1}, "fl-dp keys lists all keys"),
         ({"output_dir": "a"}, "the option --out of fl-dp run"),

@@ -33,9 +33,13 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
         path.write_text(text)
         with pytest.raises(ConfigError, match=rf"run\.toml{words}"):
             RunConfig.from_toml(path)
-    (tmp_path / "run.yaml").write_text("clients: 4\n")
-    with pytest.raises(ConfigError, match="Write TOML, not YAML: KEY = VALUE lines, such as rounds = 3"):
-        RunConfig.from_toml(tmp_path / "run.yaml")
+    for kind in ("yaml", "json"):
+        (tmp_path / f"run.{kind}").write_text('{"clients": 4}\n')
+        words = f"Write TOML, not {kind.upper()}: KEY = VALUE lines, such as rounds = 3"
+        with pytest.raises(ConfigError, match=words):
+            RunConfig.from_toml(tmp_path / f"run.{kind}")
+    with pytest.raises(ConfigError, match=r"no such config file; did you mean run\.yaml\?"):
+        RunConfig.from_toml(tmp_path / "runs.yaml")
     with pytest.raises(ConfigError, match="no such config file"):
         RunConfig.from_toml(tmp_path / "missing.toml")
 

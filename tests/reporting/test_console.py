@@ -119,8 +119,8 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
             "sites' metrics n/a (test eps at most 1.00)",
         ),
         (
-            {"federation": replace(FEDERATION, running_out=("0",))},
-            "trained 2, soon out of budget: 0  6.0 s",
+            {"federation": replace(FEDERATION, running_out=("0", "a"))},
+            "trained 2, soon out of budget: 0, a  6.0 s",
         ),
     ],
 )

@@ -16,8 +16,6 @@ from contextlib import suppress
 
 from fl_dp.errors import ConfigError
 
-CONSTANT = "constant"
-
 
 def value_in(schedule: str, first: float, server_round: int, rounds: int) -> float:
     """The value in round `server_round` (from 1) of `rounds`; ConfigError for an unknown schedule.

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import time
-import typing
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -38,7 +37,6 @@ _SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
 
 Event = Literal["registered", "asked", "trained", "evaluated", "declined", "failed"]
-EVENTS: tuple[Event, ...] = typing.get_args(Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

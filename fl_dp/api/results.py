@@ -106,26 +106,27 @@ class Results:
             ConfigError: There is no such column, or matplotlib is not installed.
         """
         require_package("matplotlib", "plot()")
-        from matplotlib.figure import Figure  # late: few programs draw
+        import pandas as pd  # late: few programs draw
+        from matplotlib.figure import Figure
 
         by = by or next(iter(self.varied), SEED)
         self._check_columns(x, y, by)
         figure = Figure(layout="constrained")
         axes = figure.add_subplot(xlabel=x, ylabel=y)
-        for name, rows in self.runs.dropna(subset=[y]).groupby(by, sort=False):
+        for name, every in self.runs.groupby(by, sort=False, dropna=False):
+            words, rows = "" if pd.isna(name) else f"{name}, ", every.dropna(subset=[y])
             others = [one for one in self.varied if one != by]
-            points = rows.groupby(others, sort=False, dropna=False) if others else rows.groupby(by)
+            points = rows.groupby(others or by, sort=False, dropna=False)
             line = points[[x, y]].agg(["mean", _standard_error]).sort_values((x, "mean"))
             without = line[line[(x, "mean")].isna()]
             for height in without[(y, "mean")]:
-                axes.axhline(height, linestyle="--", color="grey", label=f"{name}, {NOT_PRIVATE}")
+                axes.axhline(height, linestyle="--", color="grey", label=f"{words}{NOT_PRIVATE}")
             line = line.drop(without.index)
             if len(line):
                 error = line[(y, _standard_error.__name__)]
                 axes.errorbar(line[(x, "mean")], line[(y, "mean")], error, marker="o", capsize=3, label=name)
-        measured = set(self.runs.dropna(subset=[y])[by])
-        for name in (one for one in self.runs[by].unique() if one not in measured):
-            axes.plot([], [], linestyle="none", label=f"{name}, no {y}")
+            if rows.empty:
+                axes.plot([], [], linestyle="none", label=f"{words}no {y}")
         axes.legend(title=by)
         return figure
 
@@ -148,7 +149,8 @@ class Results:
         by = by or next(iter(self.varied), SEED)
         self._check_columns(y, by)
         others = [one for one in self.varied if one != by]
-        sides = self.runs.pivot_table(index=[*others, SEED], columns=by, values=y, sort=False)
+        runs = self._at_each_budget() if BUDGET in others else self.runs
+        sides = runs.pivot_table(index=[*others, SEED], columns=by, values=y, sort=False)
         for one in (of, to):
             if one not in sides:
                 raise ConfigError(f"{by} = {one!r}: no run; there are {', '.join(map(str, sides))}.")
@@ -156,6 +158,14 @@ class Results:
         grouped = pairs.groupby(others, sort=False) if others else pairs.groupby(lambda _: f"{of} - {to}")
         found = grouped.agg(["mean", _standard_error, "count"])
         return found.rename(columns={_standard_error.__name__: "standard error", "count": "seeds"})
+
+    def _at_each_budget(self) -> "pd.DataFrame":
+        """`runs`, those without privacy once for each budget: with each they are compared."""
+        import pandas as pd  # late: as above
+
+        budgets, without = self.runs[[BUDGET]].dropna().drop_duplicates(), self.runs[BUDGET].isna()
+        repeated = self.runs[without].drop(columns=BUDGET).merge(budgets, how="cross")
+        return pd.concat([self.runs[~without], repeated])
 
     def _over_seeds(self, columns: list[str]) -> "pd.DataFrame":
         """Means and standard errors of the columns, for each combination of what was varied."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 import re
 import statistics
 import sys
@@ -131,8 +132,8 @@ def points_of(vary: Mapping[str, Axis]) -> list[Point]:
             raise ConfigError(f"vary: {', '.join(twice)} is set by more than one of {', '.join(vary)}.")
         labels = {name: label for name, label, _ in chosen}
         settings = {key: one for _, _, each in chosen for key, one in each.items()}
-        if settings.get("privacy") == "off" and "epsilon" in labels:  # it changes nothing: one run is enough
-            labels["epsilon"] = None
+        if settings.get("privacy") == "off" and settings.get("epsilon", math.nan) == labels.get("epsilon"):
+            labels["epsilon"] = None  # it changes nothing: one run is enough
             settings.pop("epsilon")
         point = Point(labels, settings)
         if labels.get("epsilon", 0) is not None or point not in points:
@@ -212,6 +213,8 @@ class _Runs:
             checked = check_run(request, engine=ENGINE, ledger=self.ledger)
             if checked.forecast:
                 way = [(one.sample_rate, one.noise_multiplier) for one in checked.forecast.mechanisms]
+                if not way:  # an earlier run has fixed another noise, or has spent the budget
+                    return [*checked.problems, f"ledger: {checked.forecast.clients[0].record.reason}"]
                 if ways.setdefault(config.data, way) != way:
                     return [*checked.problems, _ONE_WAY]
             return checked.problems

@@ -16,6 +16,7 @@ from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_called, se
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.run import RunConfig
+from fl_dp.config.setting import accepted_by
 from fl_dp.config.task import task_beside
 from fl_dp.config.values import Mistake, SettingsError
 from fl_dp.errors import ConfigError, FlDpError
@@ -136,7 +137,7 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     values: dict[str, Scalar] = {}
     mistakes: list[Mistake] = []
     for argument, text, following in zip(ARGUMENTS, texts, (*texts[1:], ""), strict=False):
-        if re.match("--|-[a-zA-Z]", text):
+        if re.match("--|-(?!inf|nan)[a-zA-Z]", text):
             raise ConfigError(f"{text}: no such option; {_option_near(text, following)}")
         try:
             values[argument.key] = argument.read(text)
@@ -184,11 +185,17 @@ def _word_near(text: str) -> str:
     key, equals, value = text.lstrip("+").partition("=")
     if not equals:
         return "."
-    if re.fullmatch(r"[^,\[]+(,[^,]+)+", value):
+    if re.fullmatch(r"[^,\[]+(,[^,]+)+", value) and _is_no_text(key):
         return f"; for several runs use {SEVERAL_RUNS}"
     if not key:
         return "; write KEY=VALUE without spaces"
     return f"; for a setting {_setting_near(key, value) or f'write --set {key}={value}'}"
+
+
+def _is_no_text(key: str) -> bool:
+    """Whether `key`, here or in another project, is a setting whose value is never a text."""
+    accepted = accepted_by(RunConfig).get((setting_called(key)[0] or key).replace("-", "_"))
+    return accepted is not None and accepted.kind is not str
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:

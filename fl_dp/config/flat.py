@@ -54,10 +54,11 @@ class FlatConfig:
             return cls.from_flat(found)
         except SettingsError as error:
             places = places_in(path)
-            tables = [one for one in error.mistakes if isinstance(found.get(one.key), dict | list)]
+            tables = [one for one in error.mistakes if _is_table(found.get(one.key))]
             if tables and (table := _TABLE.search(path.read_text(encoding="utf-8"))):
+                line = table.string.count("\n", 0, table.start(1)) + 1
                 words = (
-                    f"{places[tables[0].key]}: {table[1]}: a config has no tables; leave out this line, and "
+                    f"{path}, line {line}: {table[1]}: a config has no tables; leave out this line, and "
                     "write all keys as KEY = VALUE lines."
                 )
                 raise SettingsError([Mistake(tables[0].key, words)]) from None
@@ -70,6 +71,13 @@ class FlatConfig:
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""
         return {key_of(f.name): getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def _is_table(value: Any) -> bool:
+    """Whether TOML writes it below a line in brackets: as a table, or as several of one name."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    )
 
 
 def places_in(path: Path) -> dict[str, str]:

@@ -79,7 +79,8 @@ def _value(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     if isinstance(value, str):
         problem = _text_problem(value) or (about.checked and _choice_problem(value, about))
         open_ended = not (about.checked and about.choices)  # the code that uses the value knows all
-        if meant := value_called(key, value) if problem or open_ended else "":
+        meant = value_called(key, value) if problem or open_ended else ""
+        if meant and value not in _names(about):  # another package's choice may have the name
             problem = f'expected another value; write {key} = "{meant}".'
         if problem:
             raise ValueError(problem if problem.startswith(key) else f"{key} = {value[:_SHOWN]!r}: {problem}")
@@ -101,7 +102,8 @@ def _in_its_type(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     if isinstance(value, str):
         shown, near = repr(value[:_SHOWN]), nearest(value, accepted.texts)
     meant = f"; did you mean {near}?" if near else "."
-    if accepted.kind is not str and (isinstance(value, list | tuple) or _SEVERAL.fullmatch(str(value))):
+    several = isinstance(value, list | tuple) or (isinstance(value, str) and _SEVERAL.fullmatch(value))
+    if several and accepted.kind is not str:
         meant = f", one for a run; for several runs use {SEVERAL_RUNS}."
     if accepted.kind is str and not isinstance(value, str | int | float):  # perhaps another project's object
         meant = f", {about.meaning}{about.page and f' (docs/{about.page})'}."
@@ -125,6 +127,10 @@ def _text_problem(text: str) -> str:
             except RuntimeError:
                 return f"{path.partition('/')[0]} is not a user of this machine."
     return ""
+
+
+def _names(about: About) -> Sequence[str]:
+    return about.choices.names() if isinstance(about.choices, Choices) else about.choices
 
 
 def _choice_problem(value: str, about: About) -> str:

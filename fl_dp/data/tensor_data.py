@@ -255,7 +255,7 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
         raise DataError(
             f"Expected one int64 label for each of {len(x)} examples, or float32 numbers (n,) or (n, k), or "
             f"next tokens (n, T), not {y.dtype} of shape {tuple(y.shape)}."
-            + (f" {COLUMNS_OF_INTEGERS}" if y.ndim == 2 else "")
+            + (f" {COLUMNS_OF_INTEGERS}" if y.ndim == 2 and not y.is_floating_point() else "")
         )
     if numbers:
         columns = y.shape[1] if y.ndim == 2 else 1

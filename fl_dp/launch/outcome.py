@@ -75,7 +75,8 @@ def conclude(
                 say(in_lines(advice))
     if constant := constant_words(summary):
         say(f"for comparison, the best constant prediction: {constant}")
-        if summary.accuracy is not None and summary.accuracy <= (summary.constant.get("accuracy") or 0.0):
+        constant_has = summary.constant.get("accuracy") or 0.0
+        if private and summary.accuracy is not None and summary.accuracy <= constant_has:
             say(in_lines(_NO_BETTER))
     say(marked(f"results in {folder.shown}", private=private))
     if not quiet:

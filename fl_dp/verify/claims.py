@@ -72,5 +72,5 @@ def shown(epsilon: float | None) -> str:
 
 
 def named(name: str, value: float | None) -> str:
-    """As `shown`; a delta as it is."""
-    return f"{value:g}" if name == "delta" else shown(value)
+    """As `shown`; a finite delta as it is."""
+    return f"{value:g}" if name == "delta" and value is not None else shown(value)

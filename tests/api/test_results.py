@@ -70,6 +70,17 @@ def test_a_plot_has_a_line_for_each_method_over_the_epsilon_spent():
     assert axes.get_xlabel() == "epsilon"
 
 
+@pytest.mark.parametrize("varied", [("method", "budget"), ("budget", "method")])
+def test_runs_without_privacy_have_no_budget_and_are_compared_at_each(varied):
+    plain = pd.DataFrame([("plain", math.nan, seed, 0.9, math.nan) for seed in (0, 1)], columns=RUNS.columns)
+    found = Results(pd.concat([FOUND.runs, plain], ignore_index=True), FOUND.rounds, varied)
+    table = found.difference("plain", "a", by="method")
+    assert table["mean"].tolist() == pytest.approx([0.9 - 0.51, 0.9 - 0.72])
+    assert list(table.index) == [1, 8]
+    (axes,) = found.plot(by="budget").axes
+    assert axes.get_legend_handles_labels()[1] == ["NOT PRIVATE", "1.0", "8.0"]
+
+
 def run(tmp_path, *charges, private=True, total=0.1, seed=0):
     clients = {
         str(number): {"charges": [one.to_dict() for one in entries], "epsilon": total}

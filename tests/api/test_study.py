@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,6 +61,22 @@ def test_settings_without_privacy_are_one_point_whatever_epsilon_is():
     assert [point.labels["epsilon"] for point in open_] == [None, None]
     assert [point.settings for point in open_] == [{"privacy": "off", "rounds": n} for n in (2, 3)]
     assert len(points) == 6
+
+
+def test_what_is_called_epsilon_and_sets_other_keys_is_kept_without_privacy():
+    noises = {"low": {"noise_multiplier": 4.0}, "high": {"noise_multiplier": 1.0}}
+    points = points_of({"epsilon": noises, "privacy": ["off"]})
+    assert [point.labels["epsilon"] for point in points] == ["low", "high"]
+
+
+def test_noise_that_a_ledger_does_not_allow_is_refused_before_the_first_run(tmp_path, monkeypatch):
+    record = SimpleNamespace(reason="this account has another noise")
+    forecast = SimpleNamespace(mechanisms=[], clients=[SimpleNamespace(record=record)])
+    checked = SimpleNamespace(forecast=forecast, problems=())
+    monkeypatch.setattr("fl_dp.api.study.check_run", lambda *_, **__: checked)
+    with pytest.raises(ConfigError, match="ledger: this account has another noise"):
+        fl_dp.study(vary={"epsilon": [1]}, out=tmp_path / "out", ledger=tmp_path / "ledger", **TINY)
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_mistake_of_every_setting_is_said_before_the_first_run(tmp_path):

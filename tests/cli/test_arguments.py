@@ -52,6 +52,9 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("-c run.toml", "-c: no such option; did you mean --config?"),
         ("lr=0.1", "for a setting write --set learning-rate=0.1"),
         ("epsilon=1,3", "for several runs use fl_dp.study"),
+        ("lr=0.1,0.3", "for several runs use fl_dp.study"),
+        ("metrics=auroc,f1", "for a setting write --set metrics=auroc,f1"),  # a list for one run
+        ("2 2 2 3 64 64 1 1 -inf", "MGN (max-grad-norm) = -inf"),
         ("rounds = 3", "write KEY=VALUE without spaces"),
         ("--multirun", "did you mean fl_dp.study in Python"),
         ("--run-config epsilon=3", "did you mean --set?"),

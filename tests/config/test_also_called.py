@@ -1,6 +1,7 @@
 """Other projects' words: each is no word of ours, and what it becomes can be written."""
 
 from contextlib import suppress
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -72,6 +73,7 @@ def test_options_and_commands_are_there():
         ({"model": "ResNet50"}, 'write model = "torchvision:resnet50"'),
         ({"model": "mobilenet-v2"}, 'write model = "torchvision:mobilenet_v2"'),
         ({"aggregation": "fedavg"}, 'write aggregation = "mean"'),
+        ({"epsilon": 10**5000}, "epsilon = a number of more than 30 digits"),
         ({"sweep": 1}, "fl-dp keys lists all keys"),
         ({"output_dir": "a"}, "the option --out of fl-dp run"),
         ({"epsilom": 1}, "did you mean epsilon?"),
@@ -81,3 +83,12 @@ def test_options_and_commands_are_there():
 def test_an_unknown_key_says_what_to_write(given, words):
     with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
         RunConfig.from_flat(given)
+
+
+def test_a_choice_of_another_package_keeps_its_name(monkeypatch):
+    entry = EntryPoint("resnet50", "os.path:join", "fl_dp.architectures")
+    monkeypatch.setattr("fl_dp.choices.entry_points", lambda group: [entry] if group == entry.group else [])
+    assert RunConfig(model="resnet50").model == "resnet50"
+    with pytest.raises(ConfigError, match="torchvision:resnet34"):
+        RunConfig.from_flat({"model": "resnet34"})
+    assert RunConfig.from_flat({"model": "resnet50"}).model == "resnet50"

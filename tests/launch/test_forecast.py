@@ -143,6 +143,13 @@ def test_of_many_three_are_shown():
 OF_SUMS = RunConfig(clients=4, min_clients=4, fit_clients=4, rounds=3, aggregation="secure", epsilon=50.0)
 
 
+def test_members_of_a_sum_have_one_noise():
+    found = forecast(replace(OF_SUMS, epsilon=3.0), 128, 640, 640, 640)
+    noises = {one.entry.noise_multiplier for one in found.clients if one.entry}
+    assert len(noises) == 1
+    assert found.clients[0].epsilon > 2.99 > found.clients[1].epsilon
+
+
 def test_noise_is_held_against_all_that_the_records_can_say():
     one = Entry(0.1, 4.0, 25)
     alone = noise_share_of([one], [640], 100)

@@ -47,9 +47,15 @@ def test_beside_the_result_stands_the_best_constant_prediction_in_the_same_metri
     ]
 
 
-@pytest.mark.parametrize(("accuracy", "drowned"), [(0.125, True), (0.126, False), (None, False)])
-def test_a_model_that_is_no_better_than_a_constant_is_named(folder, said, accuracy, drowned):
-    write(folder, "completed", accuracy=accuracy, constant={"accuracy": 0.125, "loss": 2.3})
+@pytest.mark.parametrize(
+    ("accuracy", "private", "drowned"),
+    [(0.125, True, True), (0.126, True, False), (None, True, False), (0.125, False, False)],
+)
+def test_a_model_that_noise_makes_no_better_than_a_constant_is_named(
+    folder, said, accuracy, private, drowned
+):
+    constant = {"accuracy": 0.125, "loss": 2.3}
+    write(folder, "completed", private=private, accuracy=accuracy, constant=constant)
     conclude(GOOD, folder, said.append)
     assert any("no better than that" in words for words in said) == drowned
 

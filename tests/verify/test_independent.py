@@ -75,6 +75,11 @@ def test_what_protects_nothing_is_infinite(charges: tuple[Entry, ...]) -> None:
     assert contradicts(math.inf, charges, 1e-5) is None
 
 
+def test_the_fine_grid_is_less_pessimistic() -> None:
+    charges = (Entry(0.1, 1.5, 60),)
+    assert epsilon_of(charges, 1e-5, fine=True) < epsilon_of(charges, 1e-5)
+
+
 def test_a_delta_that_rounding_hides_is_not_resolved() -> None:
     assert independent.can_resolve((Entry(0.1, 1.5, 60),), 1e-5)
     assert not independent.can_resolve((Entry(0.1, 1.5, 100_000),), 1e-12)

@@ -94,6 +94,7 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
             {"y_train": np.array([0.0, 1, np.nan])},
             r"not 3: the labels are floats.*integers, by .*astype\(int\).*; where a label is",
         ),
+        ({"y_train": np.array([True, True, False])}, r"not torch\.bool of shape \(3,\)"),  # of three classes
         ({"y_train": np.eye(3, dtype=int)}, r"y_train: integers of shape \(3, 3\).*argmax\(1\).*float32"),
         ({"x_train": np.zeros((3, 8, 8, 3))}, r"split train: Inputs .*x\.transpose\(0, 3, 1, 2\)"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),

@@ -127,6 +127,8 @@ def test_words_of_the_guarantee(make: Make) -> None:
     text = page_of(make()).text
     assert "For one record at one client: epsilon 0.76, delta 1e-05" in text  # 0.751, rounded up
     assert "k of them with k times epsilon" in text
+    assert "Conclusions about people in general are not covered." in text
+    assert "stays released" in text
     assert "If someone has records at several clients, add those clients' epsilons." in text
     assert "whole plan: epsilon 2.50" in text
     assert "NOT PRIVATE" not in text

@@ -153,7 +153,7 @@ def _option_near(text: str, following: str) -> str:
     """A hint for an unknown option. following: the next word, perhaps its value."""
     word, equals, value = text.lstrip("-").partition("=")
     value = value if equals else "" if following.startswith("--") else following
-    if setting := _setting_near(word, value):
+    if setting := setting_near(word, value):
         return setting
     if option := option_called(word):
         return f"did you mean {option}?"
@@ -161,7 +161,7 @@ def _option_near(text: str, following: str) -> str:
     return f"did you mean {near[0]}?" if near else "see --help."
 
 
-def _setting_near(word: str, value: str) -> str:
+def setting_near(word: str, value: str) -> str:
     """What to write for `word`, if it is a setting's name, here or in another project; else empty."""
     key, template = setting_called(word)
     if not key and word.replace("_", "-") in RunConfig().to_flat():
@@ -189,7 +189,7 @@ def _word_near(text: str) -> str:
         return f"; for several runs use {SEVERAL_RUNS}"
     if not key:
         return "; write KEY=VALUE without spaces"
-    return f"; for a setting {_setting_near(key, value) or f'write --set {key}={value}'}"
+    return f"; for a setting {setting_near(key, value) or f'write --set {key}={value}'}"
 
 
 def _is_no_text(key: str) -> bool:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from typer.core import TyperArgument, TyperCommand
 
 from fl_dp.choices import TRACKERS, nearest
+from fl_dp.config.also_called import option_among
 from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, ExitCode, FlDpError, ModelError, TaskError
 
@@ -92,14 +93,26 @@ def _usage(error: click.UsageError) -> str:
     """click's message, with what a missing argument means, or the command that lists what there is."""
     words = error.format_message()
     if isinstance(error, click.NoSuchOption):  # click also suggests what is hardly alike: --out for --port
-        near = nearest(error.option_name.strip("-"), [one.strip("-") for one in error.possibilities or ()])
-        words = f"{error.message}{f' Did you mean --{near}?' if near else ''}"
+        words = f"{error.message}{_option_near(error)}"
     meaning = getattr(error.param, "help", "") if isinstance(error, click.MissingParameter) else ""
     if meaning:
         return f"{words.rstrip('.')}: {meaning}"
     if "Did you mean" in words or error.ctx is None:
         return words
     return f"{words} See {error.ctx.command_path} --help."
+
+
+def _option_near(error: click.NoSuchOption) -> str:
+    word, context = error.option_name.strip("-"), error.ctx
+    options = [one for each in context.command.params for one in each.opts] if context else []
+    near = nearest(word, [one.strip("-") for one in options])
+    if meant := f"--{near}" if near else option_among(word, options):
+        return f" Did you mean {meant}?"
+    if context is None or context.command.name != "server":  # which takes a run's settings
+        return ""
+    from fl_dp.cli.arguments import setting_near  # late: it imports what commands need to start runs
+
+    return f" {setting[0].upper()}{setting[1:]}." if (setting := setting_near(word, "")) else ""
 
 
 def loopback_keys(host: str, port: int) -> Path:

@@ -1,5 +1,7 @@
 """Names of settings, options and commands in Flower, Opacus, PyTorch, Hydra and pfl-research."""
 
+from collections.abc import Collection
+
 SEVERAL_RUNS = "fl_dp.study in Python, docs/researcher.md"
 # Aliases of each setting. After `=` stands what becomes of the value that was given, {}.
 _SETTINGS = {
@@ -59,6 +61,12 @@ _OPTIONS = {  # of `fl-dp run`, or what to call in its place
     "--set": "override overrides run-config",
     "fl-dp check": "dry-run check",
     SEVERAL_RUNS: "multirun sweep grid-search m",
+}
+_OPTIONS_ELSEWHERE = {  # of other commands
+    "--address": "port host bind listen server-address",
+    "--server": "port host server-address superlink",
+    "--to": "format",
+    "--out": "output-file csv",
 }
 # What to do instead of setting words that no setting of ours means alone.
 _INSTEAD = {
@@ -134,6 +142,14 @@ def instead_of(word: str) -> str:
 def option_called(word: str) -> str:
     """What to type for `word`: an option of `fl-dp run`, another command or a function; empty if none."""
     return _OPTION_BY_ALIAS.get(_plain(word), "")
+
+
+def option_among(word: str, options: Collection[str]) -> str:
+    """The one of a command's options that other projects call `word`; empty if none."""
+    if (meant := option_called(word)) in options:
+        return meant
+    tables = _OPTIONS_ELSEWHERE.items()
+    return next((one for one, aliases in tables if one in options and _plain(word) in aliases.split()), "")
 
 
 def _plain(word: str) -> str:

@@ -126,7 +126,12 @@ def test_how_a_command_ends(error, code, capsys):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("server --port 9092", "No such option '--port'. See fl-dp server --help."),
+        ("server --port 9092", "No such option '--port'. Did you mean --address?"),
+        ("server --lr 1", "No such option '--lr'. Write --set learning-rate=VALUE."),
+        ("server --epsilon 3", "No such option '--epsilon'. Write --set epsilon=VALUE."),
+        ("client --port 9092", "No such option '--port'. Did you mean --server?"),
+        ("client --lr 1", "No such option '--lr'. See fl-dp client --help."),
+        ("export a --format onnx", "No such option '--format'. Did you mean --to?"),
         ("server --kitt a", "No such option '--kitt'. Did you mean --kit?"),
         ("report", "Missing argument 'DIR': "),
         ("ledger reset", "No such command 'reset'. See fl-dp ledger --help."),

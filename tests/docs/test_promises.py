@@ -43,7 +43,7 @@ def test_readmes_figures_beside_other_projects_are_those_of_the_benchmarks():
 
 def test_running_names_every_key_that_may_be_changed():
     page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
-    named = page.partition("and who is told: ")[2].partition(". ")[0]
+    named = page.partition("change only these keys: ")[2].partition(". ")[0]
     assert set(re.findall("`([^`]+)`", named)) == MAY_CHANGE
 
 

@@ -1,4 +1,4 @@
-"""Who may import what (the floors are import-linter's, in `make check`), and what an import costs."""
+"""Who may import what (the layers are import-linter's, in `make check`), and what an import costs."""
 
 import ast
 import re
@@ -90,7 +90,7 @@ def faults(path: Path, text: str) -> Iterator[str]:
             case ast.ImportFrom(level=level) if level:
                 yield "a relative import"
             case ast.ImportFrom(module="fl_dp"):
-                yield "imports the package's own lazy names, which are those of all floors"
+                yield "imports the package's own lazy names, which are those of all layers"
             case ast.ImportFrom(module=str(module)):
                 yield from foreign(part, module)
             case ast.Import(names=names):
@@ -103,7 +103,7 @@ def faults(path: Path, text: str) -> Iterator[str]:
                 ):
                     yield "cleans text by itself; clean_text does that"
     if re.search(r"import(_module|__)\(\s*f?[\"']fl_dp", text):
-        yield "imports a part of fl_dp by a name in a text, around the floors"
+        yield "imports a part of fl_dp by a name in a text, around the layers"
 
 
 def foreign(part: str, module: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Values that several floors share: what they refuse, and what they assume when nothing is said."""
+"""Values that several layers share: what they refuse, and what they assume when nothing is said."""
 
 import pytest
 

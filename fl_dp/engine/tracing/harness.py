@@ -86,8 +86,8 @@ def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
     size = next((len(tensor) for _, tensor in tensors((args, kwargs)) if tensor.dim()), None)
     if size is None:
         raise ModelError(
-            "Called without a tensor that could hold examples: no tensor in the arguments, or in their "
-            "tuples, lists, mappings and dataclasses, has a dimension. Wrap the model so that one has."
+            "Called without a tensor that could hold examples: none of the tensors in the arguments, or in "
+            "their tuples, lists, mappings and dataclasses, has a dimension. Wrap the model so that one has."
         )
     return Batch(args, kwargs, size)
 
@@ -225,9 +225,9 @@ def call(
         raise ModelError(REENTRANT) from error
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
-            f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
-            "0 and 1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and "
-            "no other; wrap the model in a module that makes all else by itself. "
+            f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers 0 and "
+            "1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and no "
+            "other; wrap the model in a module that makes everything else itself. "
             f"{batch_second_layers(model)}".rstrip(),
             one_line(error),
         ) from error

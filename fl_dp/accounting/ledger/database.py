@@ -170,7 +170,7 @@ def _create(path: Path, file_format: Format) -> None:
     os.close(descriptor)
     temporary = Path(name)
     try:
-        with _named(path, "made"):
+        with _named(path, "created"):
             connection = sqlite3.connect(temporary, isolation_level=None)
             try:
                 connection.executescript(

@@ -86,8 +86,8 @@ def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
     size = next((len(tensor) for _, tensor in tensors((args, kwargs)) if tensor.dim()), None)
     if size is None:
         raise ModelError(
-            "Called without a tensor that could hold examples: none of the tensors in the arguments, or in "
-            "their tuples, lists, mappings and dataclasses, has a dimension. Wrap the model so that one has."
+            "Called without a tensor that could hold examples: no tensor in the arguments, or in their "
+            "tuples, lists, mappings and dataclasses, has a dimension. Wrap the model so that one has."
         )
     return Batch(args, kwargs, size)
 

@@ -104,8 +104,8 @@ def _check_taken(wanted: Sequence[str], starts: Sequence[Path]) -> None:
         taken = spec and (spec.origin or next(iter(spec.submodule_search_locations or []), None))
         if not taken or not any(os.path.exists(taken) and os.path.samefile(taken, one) for one in beside):
             raise TaskError(
-                f"{beside[0]}: `import {name}` imports {taken or 'another module'} instead, which Python "
-                f"finds first. Give the file another name."
+                f"{beside[0]}: `import {name}` takes {taken or 'another module'} instead, which Python finds "
+                "first. Give the file another name."
             )
 
 

@@ -91,11 +91,11 @@ class Statement:
         try:
             statement = read(cls, json.loads(text))
         except UnfitError as error:
-            raise ConfigError(f"no readable statement: {error.words}.") from None
+            raise ConfigError(f"not a readable statement: {error.words}.") from None
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
+            raise ConfigError(f"not a readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:
-            raise ConfigError("no readable statement (another spelling).")
+            raise ConfigError("not a readable statement (not in canonical form).")
         return statement
 
 

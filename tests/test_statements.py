@@ -67,7 +67,7 @@ def changed(**fields: Any) -> str:
     ],
 )
 def test_another_text_is_none(text: str) -> None:
-    with pytest.raises(ConfigError, match="no readable statement"):
+    with pytest.raises(ConfigError, match="not a readable statement"):
         Statement.from_text(text)
 
 

@@ -43,6 +43,6 @@ def check_holds_budgets(name: str) -> None:
     if not find_accountant(name).upper_bound:
         holders = [own for own in ACCOUNTANTS.built_in() if find_accountant(own).upper_bound]
         raise ConfigError(
-            f"accountant = {name!r}: its epsilon is no proven upper bound, so that it may not hold a budget; "
-            f"take {' or '.join(holders)}."
+            f"accountant = {name!r}: its epsilon is not a proven upper bound, so it may not enforce a "
+            f"budget; use {' or '.join(holders)}."
         )

@@ -141,9 +141,9 @@ def _number(noise_multiplier: float) -> int:
 
 def _too_large(epsilon: float, largest: float) -> AccountingError:
     return AccountingError(
-        f"epsilon={epsilon:g}: no noise that can be computed costs so much. The largest epsilon is "
-        f"{math.floor(100 * largest) / 100:g}, and noise multipliers start at {_LEAST_NOISE:g}. Take a "
-        "smaller epsilon, or name the noise multiplier yourself."
+        f"epsilon={epsilon:g}: no noise that can be computed costs that much. The largest epsilon is "
+        f"{math.floor(100 * largest) / 100:g}, and noise multipliers start at {_LEAST_NOISE:g}. Use a "
+        f"smaller epsilon, or set the noise multiplier yourself."
     )
 
 

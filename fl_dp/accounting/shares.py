@@ -23,7 +23,7 @@ def honest_shares(members: int, dropouts: int, colluders: int) -> int:
     if 2 * (members - dropouts) <= members + colluders:
         raise ConfigError(
             f"members = {members}, dropouts = {dropouts}, colluders = {colluders}: no threshold is above "
-            "(members + colluders) / 2 and at most members - dropouts; take more members, or allow fewer "
+            "(members + colluders) / 2 and at most members - dropouts; use more members, or allow fewer "
             "dropouts or colluders."
         )
     return members - dropouts - colluders

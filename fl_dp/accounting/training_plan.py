@@ -15,7 +15,9 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     if not 0.0 < local_epochs < math.inf:
         raise ConfigError(f"local-epochs = {local_epochs}: expected a finite number > 0.")
     if records > _MOST_RECORDS:
-        raise ConfigError(f"records: expected at most {_MOST_RECORDS:g}; more are not counted exactly.")
+        raise ConfigError(
+            f"records: expected at most {_MOST_RECORDS:g}; larger numbers are not counted exactly."
+        )
     steps = local_epochs * records / batch_size
     if not math.isfinite(steps):
         raise ConfigError(f"local-epochs = {local_epochs} of records = {records}: too many steps to count.")

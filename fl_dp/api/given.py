@@ -52,8 +52,8 @@ def named_data(
     name = (task if isinstance(task, str) else give(task)) or base.task
     if name and reads_own_data(name):
         raise ConfigError(
-            "data: the task reads its own records, by train_data(), and would never see these; leave its "
-            "train_data() out, or data."
+            "data: the task reads its own records, by train_data(), and would never see these; leave out "
+            "either its train_data() or data."
         )
     of_each = isinstance(data, Mapping)
     parts = list(data.values()) if isinstance(data, Mapping) else [data]
@@ -96,7 +96,7 @@ def _kind(found: list[Any]) -> type:
     names = ", ".join(sorted({type(one).__name__ for one in found})) or "nothing"
     raise ConfigError(
         "data: expected data frames alone, or fl_dp.TensorData alone, or a mapping with one for each client, "
-        f"such as dict(enumerate(parts)), not {names}; fl_dp.TensorData.of makes one of a torch data set."
+        f"such as dict(enumerate(parts)), not {names}; fl_dp.TensorData.of makes one from a torch data set."
     )
 
 
@@ -116,19 +116,21 @@ def _check_test_data(
     schema = str(settings.get("schema", base.schema))
     if not schema:
         raise ConfigError(
-            "schema: name the file that declares the data frame's columns in public; docs/tables.md, and "
-            "`fl-dp schema` drafts one."
+            "schema: name the public file that declares the data frame's columns (docs/tables.md); `fl-dp "
+            "schema` drafts one."
         )
     found = read_schema(Path(schema).expanduser())
     if test_data is not None and found.split != FILE:
         raise ConfigError(
-            f'test_data: {schema} does not say that they are apart; set split = "{FILE}" in it.'
+            f'test_data: {schema} does not say that test data are separate; set split = "{FILE}" in it.'
         )
 
 
 def _clients(count: int, settings: Mapping[str, Any]) -> int:
     if settings.get("clients", count) != count:
-        raise ConfigError(f"clients = {settings['clients']}: expected {count}, as many as data has parts.")
+        raise ConfigError(
+            f"clients = {settings['clients']}: expected {count}, the number of parts that data has."
+        )
     return count
 
 

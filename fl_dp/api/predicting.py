@@ -42,7 +42,7 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
         model's outputs, which may be anything. For numbers, the numbers; with the loss "bce", probabilities.
 
     Raises:
-        DataError: Data of another form than the training data.
+        DataError: The data have another form than the training data.
         ConfigError: Other features, or as `Result.model`.
         ModelError: A model with one output per token.
 

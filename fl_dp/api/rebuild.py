@@ -38,7 +38,7 @@ def rebuilt(
         network.load_state_dict(dict(weights))
     except RuntimeError as error:
         words = " ".join(str(error).split())
-        raise ConfigError(f"{folder.path}: its weights are of another model: {words}") from None
+        raise ConfigError(f"{folder.path}: its weights belong to another model: {words}") from None
     _check_ties(network, weights, folder)
     return made, network.eval()
 
@@ -64,8 +64,8 @@ def made_task(
     """The run's task, from the caller's code; it knows the form of the data."""
     if settings.task and task is None:
         raise ConfigError(
-            f"the run has its own task, {description.task}; pass it (task=, or --task), as no code that a "
-            "run's folder names is run."
+            f"the run has its own task, {description.task}; pass it (task=, or --task): code that a run's "
+            "folder names is never run."
         )
     kind = Task if task is None else task_class(task) if isinstance(task, str) else task
     own = {"task": task if isinstance(task, str) else ""}
@@ -77,7 +77,7 @@ def made_task(
         made.form, made.class_names = description.form, description.classes
     if code_identity(made) != description.identity:
         warnings.warn(
-            f"task {kind.__name__}: its code is not that of the run; the model may compute something else.",
+            f"task {kind.__name__}: its code differs from the run's; the model may compute something else.",
             stacklevel=4,
         )
     return made
@@ -95,8 +95,8 @@ def _model_name(name: str, trusted: str | None) -> str:
         raise ConfigError(f"model = {trusted!r}: the run's model is {name!r}.")
     if name.partition(":")[0] not in MODELS.built_in():
         raise ConfigError(
-            f"model = {name!r}: is not built in; if you trust its code, name it (model=, or --model), as "
-            "no code that a run's folder names is run."
+            f"model = {name!r}: is not built in; if you trust its code, name it (model=, or --model): code "
+            "that a run's folder names is never run."
         )
     return name
 

@@ -34,11 +34,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """A finished run, or an unfinished one as far as it has come.
+    """A finished run, or an unfinished one as far as it has got.
 
     Attributes:
         folder: Where its files are.
-        settings: What really ran, every key with its type.
+        settings: The settings that were used, every key with its type.
         summary: summary.json; empty while the run goes on.
         task: Code that rebuilds the model, as given by the caller; None: only what is built in.
         model_name: The same for a model.
@@ -66,7 +66,7 @@ class Result:
             of = f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}"
             spent = f"{of}, at delta {self.delta:g}{self._spread}"
         lines = [
-            f"Result in {self.folder}: {self.status or 'not over'}",
+            f"Result in {self.folder}: {self.status or 'unfinished'}",
             f"  rounds   {len(done)} of {self.settings.rounds}, {self.settings.clients} clients",
             f"  model    {self.settings.model}" if self.settings.model else "  model    the task's own",
             f"  epsilon  {spent}",
@@ -155,8 +155,8 @@ class Result:
         """By metric, over the clients of `local`: mean, spread and the mean of the worst tenth.
 
         They are not noised, and no epsilon covers the held-out records: keep them to yourself unless the data
-        are public. Left out are clients that hold no record out and, where clients have models of their own,
-        those that never trained. ConfigError if the run has none.
+        are public. Clients that hold no record out are left out and, where clients have models of their own,
+        so are those that never trained. ConfigError if the run has none.
         """
         return self._local.figures
 
@@ -198,7 +198,7 @@ class Result:
         """
         if self.settings.personal:
             raise ConfigError(
-                f"personal = {self.settings.personal!r}: the run's model has no trained values of these "
+                f"personal = {self.settings.personal!r}: the run's model has no trained values for these "
                 "parameters. Use a client's model, model_of(CLIENT)."
             )
         return self._rebuilt
@@ -215,12 +215,12 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
 
     Args:
         folder: The run's.
-        task: The user's own task, which only the model needs: the class, or FILE.py, or package.module:NAME,
-            as you trust it.
+        task: Your own task, needed only for the model: the class, FILE.py or package.module:NAME. Its code is
+            run, so name only code that you trust.
         model: The same for a model that is not built in.
 
     Returns:
-        The run, as far as it has come.
+        The run, as far as it has got.
 
     Raises:
         ConfigError: There is no run.
@@ -260,7 +260,7 @@ def check_own_models(settings: RunConfig, client: int) -> None:
     if not has_own_models(settings.local_algorithm, settings.personal):
         raise ConfigError(
             f"local-algorithm = {settings.local_algorithm!r}, without personal parameters: the run's "
-            "clients have no own models; see local-algorithm = mr-mtl and personal."
+            "clients have no models of their own; see local-algorithm = mr-mtl and personal."
         )
     if not 0 <= client < settings.clients:
         raise ConfigError(f"client {client}: the run's clients are 0 to {settings.clients - 1}.")

@@ -46,11 +46,11 @@ class Results:
     Attributes:
         runs: A data frame with a row a run: what was varied, `seed`, `status`, `rounds`, the final metrics
             (`local accuracy`: the mean of the clients' own figures), `epsilon` spent (NaN without privacy;
-            `budget` is what was asked, if it was varied), `seconds`, `folder`, and `together`, the epsilon of
-            this run and all before it on the same records.
+            `budget` is the epsilon asked for, if it was varied), `seconds`, `folder`, and `together`, the
+            epsilon of this run and all before it on the same records.
         rounds: A data frame with a row a round: what was varied, `seed`, and the columns of `Result.rounds`.
         varied: Names of the columns that were varied.
-        delta: The largest of any run, at which `together` holds.
+        delta: The largest delta of any run, at which `together` holds.
 
     Example:
         >>> import fl_dp
@@ -135,7 +135,7 @@ class Results:
 
         Args:
             of: A value of `by`.
-            to: Another one.
+            to: Another value.
             y: The column that is compared.
             by: What was varied; empty: the first such.
 
@@ -153,7 +153,7 @@ class Results:
         sides = runs.pivot_table(index=[*others, SEED], columns=by, values=y, sort=False)
         for one in (of, to):
             if one not in sides:
-                raise ConfigError(f"{by} = {one!r}: no run; there are {', '.join(map(str, sides))}.")
+                raise ConfigError(f"{by} = {one!r}: no run has it; there are {', '.join(map(str, sides))}.")
         pairs = (sides[of] - sides[to]).dropna()
         grouped = pairs.groupby(others, sort=False) if others else pairs.groupby(lambda _: f"{of} - {to}")
         found = grouped.agg(["mean", _standard_error, "count"])
@@ -177,7 +177,7 @@ class Results:
     def _check_columns(self, *names: str) -> None:
         for name in names:
             if name not in self.runs:
-                raise ConfigError(f"{name}: no column; there are {', '.join(self.runs.columns)}.")
+                raise ConfigError(f"{name}: no such column; there are {', '.join(self.runs.columns)}.")
 
 
 def _standard_error(values: "pd.Series[float]") -> float:

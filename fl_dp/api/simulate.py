@@ -35,20 +35,21 @@ def simulate(
 ) -> Result:
     """Simulate a federation in Ray, as `./run.sh --simulate` does, and return its result.
 
-    Records in memory are in a temporary folder of this user alone until the call ends. If Ray already runs
-    in this process, it is used and left running. Signal handlers are not changed.
+    Until the call ends, records in memory are kept in a temporary folder of this user alone. If Ray already
+    runs in this process, it is used and left running. Signal handlers are not changed.
 
     Args:
         config: A run config or a flat TOML file; None: the defaults of `RunConfig`.
         data: A name, as in the config; or records in memory, a data frame with `schema` or a `TensorData`,
-            which `partition` divides among the clients; or a mapping with those of each client, in its order.
-        test_data: The server's, unless a frame's schema says which they are.
+            which `partition` divides among the clients; or a mapping with each client's records, in the
+            mapping's order.
+        test_data: The server's test data, unless a frame's schema says which records they are.
         task: A class, which may be defined in a notebook, or a name as in the config.
         out: The run's folder; None: a new one below `runs`.
-        ledger: The folder of the clients' ledger; None: in the run's folder, so that each run is a trial of
-            its own. For private data, name a permanent one.
-        ray_address: Of a Ray cluster; empty: this machine alone.
-        quiet: Print nothing, and draw no bar.
+        ledger: The folder of the clients' ledger; None: in the run's folder, so that each run counts by
+            itself. For private data, name a permanent one.
+        ray_address: Address of a Ray cluster; empty: this machine alone.
+        quiet: Print nothing, and show no progress bar.
         local_figures: Measure each client's model on the records that it holds out by `test`, see
             `Result.local_figures`. These figures are not noised, and no epsilon covers these records. None:
             if the data are public, or declared so by `public_data`.
@@ -59,7 +60,7 @@ def simulate(
 
     Raises:
         ConfigError: Wrong settings.
-        FlDpError: Why the run failed; with `out`, its logs are there.
+        FlDpError: The run failed, and why; with `out`, its logs are in that folder.
         KeyboardInterrupt: Ctrl-C; the run has ended.
 
     Example:
@@ -156,7 +157,7 @@ def check(
         data: As there.
         test_data: As there.
         task: As there.
-        ledger: The folder of the ledger to count, which is read and not changed; None: nothing is spent.
+        ledger: The folder of the ledger whose spending counts, read and not changed; None: nothing is spent.
         settings: As there.
 
     Returns:
@@ -200,10 +201,10 @@ def plan(
         task: As there.
         most_rounds: The most rounds allowed.
         most_passes: The most passes over each client's records in all rounds.
-        settings: As there, but for those that the rule chooses.
+        settings: As there, except those that the rule chooses.
 
     Returns:
-        The run's config and, in `run.reasons`, why it is so.
+        The run's config and, in `run.reasons`, the reason for each setting.
 
     Raises:
         ConfigError: A wrong setting, or one that the rule chooses.

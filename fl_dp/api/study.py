@@ -42,8 +42,8 @@ from fl_dp.tasks.task import Task
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 ENGINE: Engine = "ray"
 _ONE_WAY = (
-    "ledger: the data keep one sample rate and one noise; vary only what changes neither, and give "
-    "noise_multiplier."
+    "ledger: the data keep one sample rate and one noise multiplier; vary only settings that change "
+    "neither, and give noise_multiplier."
 )
 _SHOWN = 3  # metrics in the line of a run
 _ELSEWHERE = {*PATHS, *MAY_CHANGE}  # places, and what changes no number
@@ -69,8 +69,8 @@ def study(
     All mistakes in all settings are reported before the first run starts. A finished run is not repeated, and
     an interrupted one is resumed. With records or a task in memory it starts again; what it had cost is then
     counted only with `ledger`. Equal seeds have equal splits, first weights and cohorts, so that settings can
-    be compared seed by seed. Which records `test` holds out is each ledger's own secret: of a client with few
-    records it can hold out all, which ends the run.
+    be compared seed by seed. Which records `test` holds out is each ledger's own secret: from a client with
+    few records it can hold out all, which ends the run.
 
     Args:
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
@@ -82,7 +82,7 @@ def study(
         data: As in `fl_dp.simulate`.
         test_data: As there.
         task: As there.
-        ledger: The folder of one lasting ledger, from which all runs pay: private data need it.
+        ledger: The folder of one lasting ledger, from which all runs pay; private data need it.
         quiet: Print nothing.
         settings: As in `fl_dp.simulate`; the same for all runs.
 
@@ -90,8 +90,8 @@ def study(
         Tables of the runs and rounds, a plot, and the epsilon of all runs together.
 
     Raises:
-        ConfigError: Every mistake of the settings.
-        FlDpError: Why a run failed; those before it are kept.
+        ConfigError: All mistakes in the settings.
+        FlDpError: A run failed, and why; the runs before it are kept.
         KeyboardInterrupt: Ctrl-C. The same call continues.
 
     Example:
@@ -106,7 +106,7 @@ def study(
     """
     require_package("pandas", "study()")
     if isinstance(seeds, int):
-        raise ConfigError(f"seeds = {seeds}: expected a list; write range({seeds}) for so many.")
+        raise ConfigError(f"seeds = {seeds}: expected a list; write range({seeds}) for that many.")
     base = as_config(config)
     place = None if ledger is None else Path(ledger).expanduser().absolute()
     with named_data(data, test_data, settings, base, task) as named, session():
@@ -143,7 +143,7 @@ def points_of(vary: Mapping[str, Axis]) -> list[Point]:
 
 def _axis(name: str, values: Axis) -> list[tuple[str, Any, Mapping[str, Any]]]:
     if name in TAKEN or name in METRICS.names():
-        raise ConfigError(f"vary: {name}: the table has a column of this name; take another.")
+        raise ConfigError(f"vary: {name}: the table has a column of this name; use another.")
     wanted = "expected a list of values, or settings by label, such as {'FedAvg': {}}"
     if isinstance(values, Mapping):
         if not values or not all(isinstance(one, Mapping) for one in values.values()):
@@ -174,7 +174,7 @@ class _Runs:
         named = Counter(_folder_name(*one) for one in order)
         if not order or len(named) < len(order):
             twice = next((name for name, count in named.items() if count > 1), "none is given")
-            raise ConfigError(f"vary, seeds: expected at least one, and none twice: {twice}.")
+            raise ConfigError(f"vary, seeds: expected at least one value, none of them twice: {twice}.")
         found = {_folder_name(*one): self._done(*one) for one in order}
         return {name: result for name, result in found.items() if result is not None}
 
@@ -205,7 +205,7 @@ class _Runs:
             if seed != first:
                 return []
             if not (config.public_data or is_public(config)) and (self.ledger is None or not config.private):
-                return [f"{config.data} is private: runs need privacy, and one lasting ledger, ledger=."]
+                return [f"{config.data} is private: runs need privacy, and one lasting ledger (ledger=)."]
             if self.ledger is None:
                 return mistakes_in(request, engine=ENGINE)
             if not config.by_client and order[-1][1] != first:
@@ -234,7 +234,7 @@ class _Runs:
                 try:
                     result = self._run(folder, request)
                 except KeyboardInterrupt:
-                    words = f"stopped in {where}; the same call goes on from there"
+                    words = f"stopped in {where}; the same call continues from there"
                     raise KeyboardInterrupt(words) from None
                 took.append(time.monotonic() - started)
                 self.say(f"  {_in_words(result, took[-1])}")
@@ -259,7 +259,7 @@ class _Runs:
             raise ConfigError(f"{folder}: was trained with another {', '.join(other)}; name another out=.")
         paid_from = Launch.read(RunFolder(folder)).ledgers
         if self.ledger not in (None, paid_from):
-            raise ConfigError(f"{folder}: was paid for from {paid_from}; all runs pay from one ledger.")
+            raise ConfigError(f"{folder}: was paid for from {paid_from}; all runs must pay from one ledger.")
         return result if result.status not in ("", "failed") else None
 
     def _run(self, folder: Path, request: RunRequest) -> Result:

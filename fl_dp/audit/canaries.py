@@ -66,7 +66,7 @@ class GradientCanaries:
         ordinary = torch.full((self.public_size - self.count,), self.count)
         numbers = torch.cat([included.nonzero().squeeze(1), ordinary])
         if len(numbers) == 0:
-            raise ConfigError(f"None of {self.count} canaries was included; take more canaries or records.")
+            raise ConfigError(f"None of {self.count} canaries was included; use more canaries or records.")
         x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
         return examples_of(TensorData(x, y, _CLASSES), self._unit)
 

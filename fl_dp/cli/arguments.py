@@ -46,11 +46,13 @@ class Argument:
 
 ARGUMENTS = (
     Argument("NBCLIENTS", "clients", int, "clients to start"),
-    Argument("NBMINCLIENTS", "min-clients", int, "clients that must be there before a round starts"),
+    Argument("NBMINCLIENTS", "min-clients", int, "clients that must be connected before a round starts"),
     Argument("NBFITCLIENTS", "fit-clients", int, "clients sampled in a round"),
     Argument("NBROUNDS", "rounds", int, "rounds"),
     Argument("VBATCHSIZE", "expected-batch-size", int, "logical batch: expected size of a Poisson draw"),
-    Argument("BATCHSIZE", "physical-batch-size", int, "most examples in memory at once, or auto", True),
+    Argument(
+        "BATCHSIZE", "physical-batch-size", int, "maximum number of examples in memory at once, or auto", True
+    ),
     Argument("LR", "learning-rate", float, "learning rate of the clients"),
     Argument("NM", "noise-multiplier", float, "noise multiplier, or auto", True),
     Argument("MGN", "max-grad-norm", float, "clipping bound"),

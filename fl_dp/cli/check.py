@@ -29,7 +29,7 @@ def check(
     out: Annotated[Path | None, typer.Option(help="Folder that the run would write to.")] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Folder of the clients' ledger, only read [default: that of fl-dp run]."),
+        typer.Option(help="Folder of the clients' ledger, which is only read [default: that of fl-dp run]."),
     ] = None,
     one_run_ledger: Annotated[
         bool, typer.Option("--one-run-ledger", help="Check a run with its own ledger, below --out.")

@@ -36,7 +36,7 @@ def keys(
         rows = [(key.name, key.default, key.about.meaning) for key in members]
         print_table(group, ("key", "default", "meaning"), rows, left=("key", "default", "meaning"))
         say("")
-    say("fl-dp keys KEY says more about one of them.")
+    say("fl-dp keys KEY explains one of them.")
 
 
 def _named(known: list[Key], name: str, client: bool) -> Key:

@@ -52,20 +52,18 @@ def join_request(
 ) -> None:
     """Make a site's key and its request to join a federation.
 
-    The key stays in the new kit; the request is sent to whoever provisions."""
+    The key stays in the new kit; send the request to the authority."""
     request = new_site_kit(kit, name)
-    say(f"send to whoever provisions: {request} (not secret); everything else in {kit} stays here")
+    say(f"send to the authority: {request} (not secret); everything else in {kit} stays here")
     say(
-        f"this site's key {fingerprint(read_join_request(request).key)}: tell it to them over a "
+        f"this site's key {fingerprint(read_join_request(request).key)}: tell it to the authority over a "
         "channel that you trust"
     )
 
 
 @command()
 def accept_roster(
-    roster: Annotated[
-        Path, typer.Argument(metavar="ROSTER", help="File roster.json, from whoever provisions.")
-    ],
+    roster: Annotated[Path, typer.Argument(metavar="ROSTER", help="File roster.json, from the authority.")],
     kit: KitOption,
     authority: Annotated[
         str | None,
@@ -105,7 +103,7 @@ def _agreed(path: Path) -> str:
     say(f"  {fingerprint(found.authority)}")
     if not sys.stdin.isatty():
         raise ConfigError("nobody can answer here; name the authority that you trust: --authority KEY.")
-    if not asked_yes("did whoever provisions tell you this?"):
+    if not asked_yes("did the authority tell you this fingerprint?"):
         raise ConfigError(f"{path}: not accepted.")
     return found.authority
 

@@ -140,8 +140,8 @@ def retire(
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, {assuming(report.arithmetic)}; with the accounts before "
-        f"it {rounded_up(report.total.epsilon)}; {before}.\nRetiring does not undo this. What is "
-        "spent from now on adds to it, although reports of later runs count only from here. The old entries "
+        f"it {rounded_up(report.total.epsilon)}; {before}.\nRetiring does not undo this. Later spending "
+        f"adds to it, although reports of later runs count only from here. The old entries "
         "stay."
     )
     if not (yes or _typed(dataset)):

@@ -28,7 +28,7 @@ from fl_dp.launch.progress_reporter import reporting_progress
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
 _RUN_HELP = f"""Train a federation privately, all on this machine.
 
-The server and all clients are started here and train with differential privacy.
+Starts the server and all clients on this machine; the clients train with differential privacy.
 
 \b
 Arguments and the run-config keys that they set:
@@ -48,8 +48,8 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
             given = parameter.opts[0] if isinstance(parameter, click.Option) else "Arguments"
             raise ConfigError(
-                f"{given}: a resumed run keeps its settings; leave it out. Only settings of where and how "
-                f"long clients run ({', '.join(sorted(MAY_CHANGE))}) may be changed, in "
+                f"{given}: a resumed run keeps its settings; leave it out. Only settings that say where and "
+                f"how long clients run ({', '.join(sorted(MAY_CHANGE))}) may be changed, in "
                 f"{context.params['resume']}/config.toml."
             )
 

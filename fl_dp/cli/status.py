@@ -52,11 +52,11 @@ def _no_ledger(path: Path, given: Path | None) -> str:
     """The error if there is no ledger, with how to find the right one."""
     if given is not None:
         return (
-            f"--ledger {given}: no ledger there, {path.name} is missing; name the folder that the client "
+            f"--ledger {given}: no ledger in it, {path.name} is missing; name the folder that the client "
             "was given. The client's first lines on the console name its ledger."
         )
     return (
-        f"{path.parent}: no ledger there, as no client of this user was started without --ledger. If one "
+        f"{path.parent}: holds no ledger, as no client of this user was started without --ledger. If one "
         "was started with it, name the same folder: fl-dp client status --ledger FOLDER."
     )
 

@@ -88,7 +88,7 @@ def verify(
     if roster is not None and evidence.roster is not None:
         say(
             f"the roster is signed by {fingerprint(evidence.roster.authority)}\n  compare this fingerprint "
-            "with the authority's own, as somebody you trust tells it"
+            "with the authority's own, from somebody you trust"
         )
         if evidence.roster.is_over():
             say(f"  it expired on {evidence.roster.expires}: it says who was in the federation until then")
@@ -103,7 +103,7 @@ def verify(
     for line in (*in_words(results, width), "", *wrapped(verdict(results, evidence), width)):
         say(line)
     if listed := unsigned(results, evidence):
-        say("\nSigned by no site, and the word of whoever wrote this folder:")
+        say("\nSigned by no site, only claimed by whoever wrote this folder:")
         for words in listed:
             say("\n".join(wrapped(words, width, "- ")))
     return ExitCode.TRAINED if agrees(results) else ExitCode.FAILED

@@ -65,30 +65,30 @@ def toml_value(value: Any) -> str:
 
 
 _WIDTH = 96
-_ANY_TEXT = "a text"
+_ANY_TEXT = "a string"
 
 _PAGE = """\
 # All keys
 
-This page is made by `fl-dp keys --markdown` from the settings in `fl_dp/config/`: change a meaning there.
+`fl-dp keys --markdown` generates this page from the settings in `fl_dp/config/`: edit meanings there.
 On the console, `fl-dp keys` lists a run's keys, `fl-dp keys KEY` explains one, and `fl-dp keys --client`
 lists a client's keys. `fl-dp new FILE.toml` writes a file with all of them; `fl-dp check` says what a file
 would do.
 
 Files are flat TOML: one `KEY = VALUE` a line. `--set KEY=VALUE` changes a key for one run. `""` is an empty
-text: the key is not used. If other packages add names, `fl-dp keys KEY` lists these too.
+string: the key is not used. If other packages add names, `fl-dp keys KEY` lists these too.
 
 """
 _RUN_FILE = """\
-# A run config: what a federation trains, and at which cost. Every key is here, with its default.
-# A key behind "# " is not set: remove the "# " to set it.
+# A run config: what a federation trains, and at what cost. Every key is here, with its default.
+# A key after "# " is not set: remove the "# " to set it.
 #
 #   fl-dp check {name}        what is wrong, and what it would cost; starts nothing
 #   fl-dp run --config {name} --simulate
 """
 _CLIENT_FILE = """\
 # A client's own settings: its data, its ledger, its limits. No server can change them.
-# A key behind "# " is not set: remove the "# " to set it.
+# A key after "# " is not set: remove the "# " to set it.
 #
 #   fl-dp client --config {name} --kit KIT
 #

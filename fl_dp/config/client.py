@@ -59,14 +59,14 @@ class ClientConfig(TaskSettings):
 
     client: str = field(
         metadata=about(
-            _CLIENT, "name in reports; left out: the kit's name for this site, or the host name", common=True
+            _CLIENT, "name in reports; default: the kit's name for this site, or the host name", common=True
         )
     )
     ledger: str = field(
         metadata=about(
             _CLIENT,
-            "SQLite file that records what these data have spent, NAME.sqlite; left out: one "
-            "below ~/.local/state",
+            "SQLite file, NAME.sqlite, that records what these data have spent; default: one below "
+            "~/.local/state",
             page="ledger.md",
             common=True,
         )
@@ -79,13 +79,13 @@ class ClientConfig(TaskSettings):
         page="ledger.md#one-ledger-for-each-machine",
     )
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
-        0, _CLIENT, "number, from 0, of this client's part of a common data set"
+        0, _CLIENT, "number of this client's part of a common data set, counted from 0"
     )
     num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
     public_size: Records | Auto = setting(
         "auto",
         _CLIENT,
-        "publicly declared number of records, not below the real one; auto: counted once, when the data "
+        "publicly declared number of records, at least the real one; auto: counted once, when the data "
         "are registered, and rounded up",
         page="ledger.md#the-declared-number",
     )
@@ -102,7 +102,7 @@ class ClientConfig(TaskSettings):
         common=True,
     )
     min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
-        0.0, _LIMITS, "least noise multiplier that is accepted"
+        0.0, _LIMITS, "smallest noise multiplier that is accepted"
     )
     max_grad_norm: Annotated[float, Range(0, math.inf, open=True)] = setting(
         math.inf, _LIMITS, "largest clipping bound that is accepted"
@@ -129,7 +129,7 @@ class ClientConfig(TaskSettings):
     accountant: str = setting(
         "pld",
         _LIMITS,
-        "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        "pld is tight, rdp fast; only a proven upper bound may enforce a budget",
         choices=ACCOUNTANTS,
         own=OWN_ACCOUNTANT,
         page="accounting.md",
@@ -144,15 +144,15 @@ class ClientConfig(TaskSettings):
     allow_secure_sum: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         0,
         _SECURE,
-        "fewest clients, such as 3, of a secure sum that may hold this client's steps; nobody sees a step "
-        "alone, and each has a share of the noise; 0: no secure sums",
+        "minimum number of clients, such as 3, of a secure sum that may include this client's steps; nobody "
+        "sees a step alone, and each has a share of the noise; 0: no secure sums",
         page="secure-aggregation.md",
     )
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
         0.0,
         _SECURE,
-        "the most epsilon that all steps may spend if the assumption behind secure sums fails, and the most "
-        "that all evaluations on test records may spend then; 0: no limit",
+        "if the assumption behind secure sums fails: the most epsilon that all steps may spend, and the "
+        "most that all evaluations on test records may spend; 0: no limit",
         page="secure-aggregation.md",
     )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
@@ -161,33 +161,34 @@ class ClientConfig(TaskSettings):
     secure_least_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
         1,
         _SECURE,
-        "least number of members that a sum must allow to collude with the server; each knows "
-        "its own share of the noise",
+        "smallest number of members colluding with the server that a sum must tolerate; each knows its own "
+        "share of the noise",
     )
     min_share_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
         0.0,
         _SECURE,
-        "least noise multiplier of this client's share, which protects it if the assumption fails",
+        "smallest noise multiplier of this client's share, which protects it if the assumption fails",
         page="secure-aggregation.md",
     )
     physical_batch_size: Examples | Auto = setting(
-        64, _MACHINE, "most examples in memory at once; auto: what fits memory-mib"
+        64, _MACHINE, "maximum number of examples in memory at once; auto: what fits in memory-mib"
     )
     memory_mib: Mebibytes = setting(
         1024,
         _MACHINE,
-        "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
+        "MiB that a step may use in addition to process, model and data; kernels and auto batch sizes stay "
+        "within it",
     )
-    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:0,cuda:1; auto: a GPU where there is one")
+    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:0,cuda:1; auto: a GPU if there is one")
     approve: Annotated[float, Range(0, 1e8)] = setting(
         0.0,
         _OPERATOR,
-        "seconds, such as 300, that a round waits until the operator has said yes to the run's plan; 0: it "
-        "trains without asking",
+        "seconds, such as 300, that a round waits for the operator to approve the run's plan; 0: it trains "
+        "without asking",
         page="site.md#5-all-the-run",
         common=True,
     )
-    save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
+    save_model: str = setting("", _OPERATOR, "folder for final models; empty: they are not kept")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -54,24 +54,24 @@ class DataSettings(FlatConfig):
         "", _DATA, "columns of a saved data set: INPUT,LABEL; of texts: AUTHOR,TEXT", page="data.md"
     )
     image_size: Side = setting(
-        0, _DATA, "size in pixels that images are scaled to; 0: they all have the same size"
+        0, _DATA, "size in pixels that images are scaled to; 0: they already have the same size"
     )
     image_mode: str = setting(
         "",
         _DATA,
-        "colour mode that images are converted to; empty: they all have the same one",
+        "colour mode that images are converted to; empty: they already have the same one",
         choices=IMAGE_MODES,
     )
     features: str = setting(
         "",
         _DATA,
-        "fixed function of each record, whose result the model gets instead; empty: none",
+        "fixed function of each record; the model gets its result instead of the record; empty: none",
         choices=FEATURES,
         checked=False,
         page="models.md#fixed-features",
     )
     tokens: Side = setting(
-        0, _DATA, "length of an example of text, in tokens; 0: that of the source", page="data.md"
+        0, _DATA, "length of a text example in tokens; 0: the source's own", page="data.md"
     )
     tokenizer: str = setting(
         "bytes",
@@ -84,8 +84,8 @@ class DataSettings(FlatConfig):
     test: Annotated[float, Range(0, MOST_TEST)] | Literal["own"] = setting(
         0.0,
         _DATA,
-        "a site's own test records, never trained: a share, by a secret hash of each record or person; own: "
-        "the test records of its data; 0: none",
+        "a site's own test records, never trained on: a share, chosen by a secret hash of each record or "
+        "person; own: the test records of its data; 0: none",
         page="site-metrics.md",
     )
     unit: str = setting(
@@ -111,7 +111,7 @@ class DataSettings(FlatConfig):
     seed: Seed = setting(
         0,
         _SPLIT,
-        "seed of the split and the first weights, and in simulations of who trains when; never of noise or "
+        "seed of the split, of the first weights and, in simulations, of who trains when; never of noise or "
         "batches",
         common=True,
     )

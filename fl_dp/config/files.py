@@ -42,7 +42,7 @@ def parse_json(content: bytes, where: str) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_constant=no_constant)
     except DAMAGED:
-        raise ConfigError(f"{where}: is damaged: it is no readable JSON.") from None
+        raise ConfigError(f"{where}: is damaged: it is not readable JSON.") from None
 
 
 def no_constant(name: str) -> Any:

@@ -72,8 +72,8 @@ class RunSettings(TaskSettings):
     min_updates: Clients | Auto = setting(
         "auto",
         _SERVER,
-        "updates that a round needs; with fewer the round is lost, though paid for. auto: the smaller of "
-        "min-clients and fit-clients, fewer if budgets have ended, 1 with poisson",
+        "updates that a round needs; with fewer the round is lost but still paid for. auto: the smaller of "
+        "min-clients and fit-clients, fewer if budgets are spent, 1 with poisson",
     )
     aggregation: str = setting(
         "mean",
@@ -86,7 +86,8 @@ class RunSettings(TaskSettings):
     server_optimizer: str = setting(
         "fedavg",
         _SERVER,
-        "how the aggregated weights change the global ones; fedadam:RATE sets another rate than its usual",
+        "how the aggregated weights change the global ones; fedadam:RATE uses RATE instead of its default "
+        "learning rate",
         choices=SERVER_OPTIMIZERS,
         page="strategies.md#at-the-server",
     )
@@ -119,8 +120,8 @@ class RunSettings(TaskSettings):
     keep_model: str = setting(
         "last",
         _SERVER,
-        "last: of the last round; best: on half of the server's test data; average: the moving average of "
-        "all rounds' models, which is then evaluated",
+        "last: the last round's; best: the best on half of the server's test data; average: the moving "
+        "average of all rounds' models, which is then evaluated",
         choices=KEEP_MODEL,
         page="strategies.md#at-the-server",
     )
@@ -141,13 +142,15 @@ class RunSettings(TaskSettings):
     physical_batch_size: Examples | Auto = setting(
         64,
         _TRAINING,
-        "most examples in memory at once; a divisor of the logical batch size; auto: by memory-mib",
+        "maximum number of examples in memory at once; a divisor of the logical batch size; auto: by "
+        "memory-mib",
         common=True,
     )
     memory_mib: Mebibytes = setting(
         1024,
         _TRAINING,
-        "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
+        "MiB that a step may use in addition to process, model and data; kernels and auto batch sizes stay "
+        "within it",
         may_change=True,
     )
     learning_rate: Positive = setting(
@@ -175,14 +178,14 @@ class RunSettings(TaskSettings):
     optimizer_state: str = setting(
         RESET,
         _TRAINING,
-        "keep: it goes on from round to round, stored on the client's disk",
+        "keep: it continues from round to round and is stored on the client's disk",
         choices=OPTIMIZER_STATES,
     )
     local_algorithm: str = setting(
         "fedavg",
         _TRAINING,
-        "local training algorithm: fedprox:PULL and mr-mtl:PULL pull clients to the common model, as "
-        "strongly as PULL says; with mr-mtl each site also has its own model",
+        "local training algorithm: fedprox:PULL and mr-mtl:PULL pull clients towards the common model with "
+        "strength PULL; with mr-mtl each site also has its own model",
         choices=LOCAL_ALGORITHMS,
         checked=False,
         page="strategies.md#at-the-clients",
@@ -190,7 +193,7 @@ class RunSettings(TaskSettings):
     privacy: str = setting(
         "on",
         _PRIVACY,
-        "off: train without any protection, as a comparison; clients must allow it",
+        "off: train without any protection, for comparison; clients must allow it",
         choices=PRIVACY,
         page="privacy.md#runs-without-privacy",
     )
@@ -205,15 +208,16 @@ class RunSettings(TaskSettings):
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
         "auto",
         _PRIVACY,
-        "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: its turns or, if "
-        "clients are drawn at random, a number that nine of ten do not exceed",
+        "number of rounds per client that noise-multiplier = auto plans for; 0: all; auto: its turns or, if "
+        "clients are drawn at random, a number that nine of ten clients do not exceed",
         page="strategies.md#who-trains",
     )
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
     clipping: str = setting(
         ABADI,
         _PRIVACY,
-        "abadi: gradients longer than the bound are scaled to it; automatic: all are scaled to about it",
+        "abadi: gradients longer than the bound are scaled to it; automatic: all gradients are scaled to "
+        "about the bound",
         choices=CLIPPINGS,
         page="clipping.md",
     )
@@ -221,7 +225,7 @@ class RunSettings(TaskSettings):
         3.0,
         _PRIVACY,
         "budget: the most epsilon that this run may cost any client; smaller protects more. A site's own "
-        "budget may end its part earlier; its own delta and accountant count",
+        "budget may stop it earlier; the site's own delta and accountant apply",
         common=True,
     )
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
@@ -232,13 +236,13 @@ class RunSettings(TaskSettings):
     evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
         1.0,
         _PRIVACY,
-        "evaluate-epsilon of the clients on this machine; a site's own counts there",
+        "evaluate-epsilon of the clients on this machine; a site uses its own",
         page="site-metrics.md",
     )
     accountant: str = setting(
         "pld",
         _PRIVACY,
-        "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        "pld is tight, rdp fast; only a proven upper bound may enforce a budget",
         choices=ACCOUNTANTS,
         own=OWN_ACCOUNTANT,
         page="accounting.md",
@@ -251,26 +255,26 @@ class RunSettings(TaskSettings):
         choices=ARITHMETICS,
         page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )
-    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
+    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto",
         _MACHINE,
-        "simulated clients that train at a time on a core; auto: one, if memory allows",
+        "simulated clients that train at the same time on a core; auto: one, if memory allows",
         page="scale.md#resources",
         may_change=True,
     )
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto",
         _MACHINE,
-        "simulated clients that train at a time on a GPU; auto: as many as fit its memory",
+        "simulated clients that train at the same time on a GPU; auto: as many as fit in its memory",
         page="scale.md#resources",
         may_change=True,
     )
     public_data: bool = setting(
         False,
         _MACHINE,
-        "the records are public or synthetic: clients on this machine then use a ledger "
-        "for this run alone, unless one is named",
+        "the records are public or synthetic: clients on this machine then use a ledger for this run alone, "
+        "unless you name one",
         page="ledger.md#one-ledger-for-each-machine",
         may_change=True,
     )

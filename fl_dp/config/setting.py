@@ -104,7 +104,7 @@ class Accepted:
     @property
     def words(self) -> tuple[str, ...]:
         """For an error, such as ("an integer from 1 to 9", "auto")."""
-        plain = {str: "a text", bool: "true or false"}
+        plain = {str: "a string", bool: "true or false"}
         first = self.bounds.in_words(self.kind is int) if self.bounds else plain[self.kind]
         return first, *self.texts
 

@@ -48,7 +48,8 @@ class TaskSettings(DataSettings):
     task: str = setting(
         "",
         _TASK,
-        "your own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
+        "your own task: FILE.py, FILE.py:NAME or package.module:NAME; what it defines replaces the built-in "
+        "part",
         page="tasks.md",
         common=True,
         path=True,

@@ -115,11 +115,11 @@ def _text_problem(text: str) -> str:
     if len(text) > LONGEST:
         return f"expected {LONGEST} characters at most."
     if "\0" in text:
-        return "expected a text without a NUL character."
+        return "expected a string without a NUL character."
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "expected a text in UTF-8."
+        return "expected a string in UTF-8."
     for path in (text, text.partition(":")[2]):
         if path.startswith("~"):
             try:

@@ -40,7 +40,7 @@ class FilesRead:
         if self.lines is None:
             return files
         if changed := [path for path, digest in self.state if _digest(path) != digest]:
-            raise DataError(f"{changed[0]}: has changed since its records were read; start again.")
+            raise DataError(f"{changed[0]}: changed after its records were read; start again.")
         lines = [line for path, _ in self.state for line in self.lines(path)]
         return {*files, *lines} if _tell_apart(lines) else files
 

@@ -114,7 +114,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np
         shape, _, kind = _READERS[version](file)
     except (*_DAMAGED, *_OF_A_PARSER) as error:
         raise DataError(
-            f"{path}: {name} is no plain array, or is damaged ({type(error).__name__})."
+            f"{path}: {name} is not a plain array, or is damaged ({type(error).__name__})."
         ) from None
     return shape, kind, file.tell()
 

@@ -59,8 +59,8 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
             raise ValueError("a part without records")
     except ValueError:  # its text may count records of a class, which must not leave the client
         raise DataError(
-            f"partition = {settings.scheme!r}: {len(labels)} {_items(settings)} cannot be split so among "
-            f"{number} clients; try {partition.remedy}."
+            f"partition = {settings.scheme!r}: {len(labels)} {_items(settings)} cannot be split in this way "
+            f"among {number} clients; try {partition.remedy}."
         ) from None
     _check_disjoint(parts, settings, len(labels))
     return parts
@@ -98,8 +98,8 @@ def _check_kind(labels: Labels, partition: Partition, settings: PartitionSetting
         wanted = "a class" if partition.labels == "class" else "a number"
         raise DataError(
             f"partition = {settings.scheme!r} splits by labels, {wanted} for each record; these are "
-            f"{labels.dtype} of shape {labels.shape[1:]} each. Use iid. One-hot labels become classes by "
-            "y.argmax(1)."
+            f"{labels.dtype} of shape {labels.shape[1:]} each. Use iid. Convert one-hot labels to classes "
+            "with y.argmax(1)."
         )
 
 

@@ -64,7 +64,7 @@ def _sizes_of(settings: PartitionSettings) -> list[int]:
     if min(sizes) < 1:
         raise ConfigError(f"{text}: every part needs at least one record.")
     if len(sizes) != settings.number:
-        raise ConfigError(f"{text}: expected as many sizes as clients = {settings.number}.")
+        raise ConfigError(f"{text}: expected one size for each client, clients = {settings.number}.")
     return sizes
 
 

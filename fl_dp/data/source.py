@@ -203,5 +203,5 @@ def choose_source(name: str) -> tuple[Source, str]:
     source = SOURCES.load(name, Source)
     argument = SOURCES.argument(name, source.argument)
     if CLIENT in argument and not source.is_path:
-        raise ConfigError(f"data = {name!r}: {CLIENT} may stand only in paths.")
+        raise ConfigError(f"data = {name!r}: {CLIENT} may be used only in paths.")
     return source, argument

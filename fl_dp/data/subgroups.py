@@ -19,8 +19,8 @@ class Subgroups:
     """One way to divide records, such as by sex.
 
     Args:
-        name: Of the column or array.
-        labels: Of the subgroups, declared and never counted in records.
+        name: Name of the column or array.
+        labels: Labels of the subgroups, declared and never counted in records.
         codes: int64 (n,), each record's index in `labels`.
 
     Example:
@@ -54,8 +54,8 @@ def check_subgroups(found: Sequence[Subgroups], records: int) -> None:
             )
         if records and not 0 <= int(one.codes.min()) <= int(one.codes.max()) < len(one.labels):
             raise DataError(
-                f"subgroups of {one.name!r}: expected every code in 0 to {len(one.labels) - 1}, the places "
-                "of their names: there are others."
+                f"subgroups of {one.name!r}: expected every code in 0 to {len(one.labels) - 1}, the indices "
+                "of their names: some are not."
             )
     names = Counter(name for one in found for name in one.full_names)
     if twice := next((name for name, times in names.items() if times > 1), None):

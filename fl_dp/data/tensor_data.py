@@ -22,10 +22,10 @@ NO_TOKEN = -100  # a target that is ignored, as in PyTorch's losses
 _OF_EACH = ("groups", "raw", "sites")  # fields with one for each record, or none
 _CHANNELS = (1, 3, 4)  # of an image: grey, colour, colour with transparency
 COLUMNS_OF_INTEGERS = (
-    "One-hot labels become classes by y.argmax(1); several labels of 0 and 1 for each record (loss = "
-    '"bce") are float32: y.float(), or y.astype("float32") of an array.'
+    "Convert one-hot labels to classes with y.argmax(1), and several labels of 0 and 1 for each record "
+    '(loss = "bce") to float32: y.float(), or y.astype("float32") for an array.'
 )
-_OF_DOUBLES = ' Write x.float(), or x.astype("float32") of an array.'
+_OF_DOUBLES = ' Write x.float(), or x.astype("float32") for an array.'
 _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
@@ -214,11 +214,13 @@ def check_inputs(x: Tensor, vocabulary: int) -> None:
     if x.numel() == 0:
         raise DataError(f"Expected at least one example, not shape {tuple(x.shape)}.")
     if tokens != (vocabulary > 0):
-        raise DataError(f"vocabulary = {vocabulary}: expected a number of tokens if x holds some, else 0.")
+        raise DataError(
+            f"vocabulary = {vocabulary}: expected the number of tokens if x holds tokens, else 0."
+        )
     if tokens and not 0 <= int(x.min()) <= int(x.max()) < vocabulary:
-        raise DataError(f"Expected every token in 0 to {vocabulary - 1}: there are others.")
+        raise DataError(f"Expected every token in 0 to {vocabulary - 1}: some are not.")
     if x.is_floating_point() and not x.isfinite().all():
-        raise DataError("Expected finite features: there are NaN or infinite ones.")
+        raise DataError("Expected finite features: some are NaN or infinite.")
 
 
 def _check_channels_first(shape: tuple[int, ...]) -> None:
@@ -226,8 +228,8 @@ def _check_channels_first(shape: tuple[int, ...]) -> None:
     if len(shape) == 4 and min(shape[1:3]) > max(_CHANNELS) and shape[3] in _CHANNELS:
         raise DataError(
             f"Inputs of shape {shape} look like images (n, H, W, C): expected (n, C, H, W), channels first. "
-            "Write x.transpose(0, 3, 1, 2) for an array, x.permute(0, 3, 1, 2) for a tensor. If they are no "
-            "images, x.reshape(*x.shape[:2], -1) has no such axis."
+            "Write x.transpose(0, 3, 1, 2) for an array, x.permute(0, 3, 1, 2) for a tensor. If they are "
+            "not images, x.reshape(*x.shape[:2], -1) removes that axis."
         )
 
 
@@ -262,15 +264,15 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
         if columns == 0 or len(classes) not in (0, columns):
             raise DataError(
                 f"Expected {columns} names of columns, or none, not {len(classes)}: the labels are floats, "
-                "which are numbers to predict. With classes write integers, by y.long(), or y.astype(int) of "
-                "an array; where a label is missing, leave the record out."
+                "which are numbers to predict. For classes use integers: y.long(), or y.astype(int) for an "
+                "array; leave out records without a label."
             )
         if not y.isfinite().all():
-            raise DataError("Expected finite targets: there are NaN or infinite ones.")
+            raise DataError("Expected finite targets: some are NaN or infinite.")
         return
     counted = y[y != NO_TOKEN] if tokens else y
     if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < len(classes):
-        raise DataError(f"Expected every label in 0 to {len(classes) - 1}, counted from 0: there are others.")
+        raise DataError(f"Expected every label in 0 to {len(classes) - 1}, counted from 0: some are not.")
 
 
 def _rows(y: Tensor, x: Tensor) -> Iterator[memoryview]:

@@ -194,7 +194,7 @@ def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
         raise UnseenUseError(
             f"{key} was not used in this way when the model was checked, so the engine does not know which "
             "rows belong to which example. What losses compute from parameters, such as a gradient penalty, "
-            "belongs inside the model's forward; an L2 term is weight_decay of the optimizer. A layer that "
-            "is seldom used must be used in the first pass, which is checked."
+            "belongs inside the model's forward; for an L2 term use the optimizer's weight_decay. A layer "
+            "that is seldom used must be used in the first pass, which is checked."
         )
     return axis

@@ -33,7 +33,7 @@ def grouped(max_grad_norm: Bounds, names: Collection[str]) -> tuple[Group, ...]:
         members[_group_of(name, members)].append(name)
     for key, its_names in members.items():
         if not its_names:
-            raise ConfigError(f"max_grad_norm names {key!r}, which is no parameter's group; leave it out.")
+            raise ConfigError(f"max_grad_norm names {key!r}, to which no parameter belongs; leave it out.")
     return tuple(Group(tuple(members[key]), bound) for key, bound in max_grad_norm.items())
 
 

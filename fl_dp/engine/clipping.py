@@ -273,7 +273,7 @@ def check_losses(losses: Tensor) -> None:
         )
     if len(losses) and not losses.requires_grad:
         raise ModelError(
-            "The losses have no gradients: they were made under torch.no_grad(), or were detached."
+            "The losses have no gradients: they were computed under torch.no_grad(), or were detached."
         )
 
 

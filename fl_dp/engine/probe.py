@@ -70,7 +70,7 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
     Raises:
         ProbeError: An example moves another's output. All errors name the layer and what to do.
         NoRuleError: An operator without a rule.
-        ModelError: A model that cannot be trained so.
+        ModelError: A model that cannot be trained in this way.
 
     Example:
         >>> import fl_dp, torch
@@ -101,7 +101,8 @@ def probed(
     if trial and trial.unknown and not axes.batch and not axes.by_loss:
         raise ProbeError(
             f"{trial.unknown[0]}: in {_ATTEMPTS} synthetic batches some example's loss did not depend on it, "
-            "and the engine cannot tell whose its rows are; freeze the parameter if it is not needed."
+            "and the engine cannot tell which examples its rows belong to; freeze the parameter if it is "
+            "not needed."
         )
     return axes
 
@@ -325,7 +326,7 @@ def _compare(name: str, found: Tensor, expected: Tensor, mistake: str, whole: fl
     if not error <= max(tolerance, rounding):
         raise ProbeError(
             f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
-            "synthetic data). If the model itself turns on autocast, do that in losses_of. Else replace its "
-            "layer, or what works across examples in a hook or a backward function, or freeze the "
-            "parameter; and please report this model."
+            "synthetic data). If the model itself turns on autocast, do that in losses_of. Otherwise "
+            "replace its layer, or whatever works across examples in a hook or a backward function, or "
+            "freeze the parameter; and please report this model."
         )

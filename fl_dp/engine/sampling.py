@@ -23,14 +23,14 @@ def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torc
     """One logical batch: each record enters independently with `sample_rate`.
 
     Args:
-        num_records: Of the data set.
+        num_records: Number of records in the data set.
         sample_rate: In (0, 1].
         source: If it is a Randomness, used for this draw alone; then a record enters if 64 random bits are
             below sample_rate 2^64, rounded down. A torch.Generator gives float64 numbers of 53 bits: in
             float32 the rate would be wrong by up to 2^-24.
 
     Returns:
-        int64 (n,), indices of the records, rising.
+        int64 (n,), indices of the records, in increasing order.
 
     Raises:
         ConfigError: A rate outside of (0, 1].
@@ -98,10 +98,10 @@ class PoissonSampler:
     calls `register`, `check_drawn`, `step_taken` and `release`, and with several ranks `spread`.
 
     Args:
-        num_records: Of the data set; the sample rate is expected_batch_size / num_records.
+        num_records: Number of records in the data set; the sample rate is expected_batch_size / num_records.
         expected_batch_size: The mean size of a logical batch.
-        physical_batch_size: Most records of a pass.
-        steps: Logical batches in one pass over `logical_batches`; None for as many as an epoch has.
+        physical_batch_size: The most records in a pass.
+        steps: Logical batches in one pass over `logical_batches`; None for those of one epoch.
         generator: Used for nothing else, and its state must be kept as secret as the data; None for one from
             the system's entropy.
 
@@ -246,8 +246,8 @@ class PoissonSampler:
             yield batches
             if self._registered and self._open is draw:
                 raise ConfigError(
-                    "A logical batch was left without a step. Each draw is one step, an empty one too: call "
-                    "optimizer.step(loss=None) after its physical batches."
+                    "A logical batch was left without a step. Each draw, even an empty one, is one step: "
+                    "call optimizer.step(loss=None) after its physical batches."
                 )
             for _ in batches:
                 pass
@@ -267,8 +267,8 @@ class PoissonSampler:
         """ConfigError in a loop after which another has begun: that one makes the same draws again."""
         if self._latest is not draws:
             raise ConfigError(
-                "Another loop over this sampler has begun, and goes on with the draws of this one. Loop over "
-                "one at a time, or give each loop a sampler, and an engine, of its own."
+                "Another loop over this sampler has begun, and continues with the draws of this one. Loop "
+                "over one at a time, or give each loop a sampler, and an engine, of its own."
             )
 
     def _complete(self, draw: _Draw) -> None:
@@ -317,7 +317,7 @@ class PoissonSampler:
         """The logical batch that was handed out and has had no step; ConfigError if there is none."""
         if self._open is None:
             raise ConfigError(
-                "A step without a draw, or a second one on the same draw: no logical batch was handed out "
+                "A step without a draw, or a second step on the same draw: no logical batch was handed out "
                 "since the last step. Loop over sampler.logical_batches(loader), one step each."
             )
         return self._open
@@ -337,14 +337,14 @@ class PoissonSampler:
         draw = self.check_drawn()
         if self._batches_done < len(draw.sizes):
             raise ConfigError(
-                "A step before all physical batches of its draw were handed out: a part of a draw is no "
+                "A step before all physical batches of its draw were handed out: a part of a draw is not a "
                 "Poisson draw. End the inner loop first."
             )
         if examples != (records := sum(draw.sizes)):
             raise ConfigError(
                 f"The losses of this step are {'more' if examples > records else 'fewer'} than the "
                 "records of its draw. Each record of the draw has one loss, in one virtual step. Begin a new "
-                "loop over sampler.logical_batches(loader): it hands out this draw again, whole."
+                "loop over sampler.logical_batches(loader): it hands out this whole draw again."
             )
         return draw
 

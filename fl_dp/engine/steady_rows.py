@@ -116,8 +116,8 @@ def _compare(
     for other_device in elsewhere:
         if found := _differing(first, _noted(other_device, chooser, examples), again(examples)):
             raise UnsteadyError(
-                f"The gradient of {found[0]} has other last bits on another device. With one record more, "
-                "later ones change devices, and would add something else. Name one device."
+                f"The gradient of {found[0]} has other last bits on another device. One more record would "
+                "move later ones to other devices, where they would add something else. Name one device."
             )
 
 
@@ -135,8 +135,8 @@ def _words(found: list[str], chooser: KernelChooser, rows: int) -> str:
     more = f" and of {len(others)} more parameters" if others else ""
     return (
         f"The gradient of {which}{more} depends in its last bits on an example's place in a pass of {rows} "
-        "rows, or on its neighbours: this machine's arithmetic does not treat all rows alike, and one record "
-        'more would change what others add. Ask for arithmetic = "proven"; or try another '
+        "rows, or on its neighbours: this machine's arithmetic does not treat all rows alike, and one more "
+        'record would change what others add. Ask for arithmetic = "proven"; or try another '
         "physical-batch-size (64 or 128 fill whole vectors), one thread, or other functions in the model "
         "(ReLU, Tanh or GELU for SiLU, ELU, Sigmoid or Softplus)."
     )

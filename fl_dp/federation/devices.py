@@ -35,8 +35,8 @@ def find_devices(names: str) -> list[torch.device]:
         kinds = sorted({torch.cuda.get_device_name(one) for one in devices})
         if len(kinds) > 1:
             raise ConfigError(
-                f"device = {names!r}: {' and '.join(kinds)} may round differently. One record more moves "
-                "others to another device, and would change their gradients. Use devices of one kind."
+                f"device = {names!r}: {' and '.join(kinds)} may round differently. One more record would "
+                "move others to another device and change their gradients. Use devices of one kind."
             )
     return devices
 

@@ -59,14 +59,14 @@ def load_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: no readable certificate: {error}.") from None
+        raise ConfigError(f"{path}: not a readable certificate: {error}.") from None
 
 
 def check_in_time(path: Path, now: datetime | None = None, *, remedy: str = "fl-dp provision") -> datetime:
     """When the certificate expires; ConfigError if it has. remedy: what makes a new one, for the message."""
     ends = load_certificate(path).not_valid_after_utc
     if (now or datetime.now(UTC)) >= ends:
-        raise ConfigError(f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: {remedy}.")
+        raise ConfigError(f"{path}: the certificate expired on {ends:%Y-%m-%d}; make a new one: {remedy}.")
     return ends
 
 
@@ -83,7 +83,7 @@ def check_pair(certificate: Path, key: Path, authority: str) -> None:
         found.verify_directly_issued_by(check_text(authority))
     except (ValueError, TypeError, InvalidSignature):
         raise ConfigError(
-            f"{certificate}: another authority than the roster's signed it; copy the whole kit again."
+            f"{certificate}: signed by an authority other than the roster's; copy the whole kit again."
         ) from None
     if found.public_key() != load_private(key, ec.EllipticCurvePrivateKey).public_key():
         raise ConfigError(f"{key}: not the key of {certificate.name}; copy the whole kit again.")

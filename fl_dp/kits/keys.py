@@ -51,7 +51,7 @@ def load_private(path: Path, kind: Any) -> Any:
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: no readable key: {error}.") from None
+        raise ConfigError(f"{path}: not a readable key: {error}.") from None
     if not isinstance(key, kind):
         raise ConfigError(f"{path}: expected a key of another kind, as fl-dp writes them.")
     return key
@@ -71,9 +71,11 @@ def check_own(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise ConfigError(f"{path}: no readable key: {error.strerror}.") from None
+        raise ConfigError(f"{path}: not a readable key: {error.strerror}.") from None
     if mode & _OTHERS:
-        raise ConfigError(f"{path}: others may read this key or change it; make it yours: chmod 600 {path}")
+        raise ConfigError(
+            f"{path}: other users can read or change this key; make it private: chmod 600 {path}"
+        )
 
 
 def is_signed(public: str, purpose: str, body: bytes, signature: bytes) -> bool:

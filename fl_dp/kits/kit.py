@@ -66,7 +66,7 @@ class ServerKit:
         key = SigningKey.load(_part(folder, SERVER_KEY, "fl-dp provision"))
         roster = trusted_roster(folder)
         if roster.server != key.public:
-            raise ConfigError(f"--kit {folder}: the roster names another server's key than {SERVER_KEY}.")
+            raise ConfigError(f"--kit {folder}: the roster names a server key other than {SERVER_KEY}.")
         check_in_time(_part(folder, TLS_CERTIFICATE, "fl-dp provision"))
         tls_key = _part(folder, TLS_KEY, "fl-dp provision")
         check_pair(folder / TLS_CERTIFICATE, tls_key, roster.certificate)
@@ -91,7 +91,7 @@ def trusted_roster(folder: Path) -> Roster:
     trusted.check(roster, folder / ROSTER)
     if roster.is_over():
         raise ConfigError(
-            f"{folder / ROSTER}: the roster ended on {roster.expires}; ask the authority for a new one."
+            f"{folder / ROSTER}: the roster expired on {roster.expires}; ask the authority for a new one."
         )
     return roster
 
@@ -107,7 +107,7 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
         trusted = believed(folder)
         known = trusted.authority if trusted else authority
         if known is None:
-            raise ConfigError(f"{folder}: trusts no authority yet; say which: --authority KEY.")
+            raise ConfigError(f"{folder}: trusts no authority yet; name one: --authority KEY.")
         if authority is not None and authority != known:
             raise ConfigError(
                 f"{folder}: trusts the authority {fingerprint(known)}, not {fingerprint(authority)}; "
@@ -115,7 +115,7 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
             )
         roster = Roster.parse(content, path, known)
         if roster.is_over():
-            raise ConfigError(f"{path}: the roster ended on {roster.expires}; ask for a new one.")
+            raise ConfigError(f"{path}: the roster expired on {roster.expires}; ask for a new one.")
         if trusted:
             trusted.check(roster, path)
             _check_not_another(folder, roster, path)
@@ -197,7 +197,7 @@ def new_folder(folder: Path) -> None:
             raise ConfigError(f"{folder}: holds other files; name a new folder.")
         own_folder(folder)
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be made or entered: {error.strerror}.") from None
+        raise ConfigError(f"{folder}: cannot be created or entered: {error.strerror}.") from None
 
 
 def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
@@ -206,7 +206,7 @@ def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
         before = Roster.read(folder / ROSTER, roster.authority)
         if before.serial == roster.serial and before != roster:
             raise ConfigError(
-                f"{path}: another roster of serial {roster.serial} than this kit has; the authority has to "
+                f"{path}: not the roster of serial {roster.serial} that this kit has; the authority has to "
                 "make a newer one."
             )
 
@@ -244,13 +244,13 @@ def _part(folder: Path, name: str, maker: str) -> Path:
 def ending(kit: SiteKit | ServerKit, now: datetime | None = None) -> tuple[str, ...]:
     """A line for each of the kit's roster and certificates that expires within WARN_DAYS."""
     ends = {
-        "the roster ends on {}, in {} days; ask for a new one": datetime.fromisoformat(kit.roster.expires),
-        "the authority's certificate ends on {}, in {} days; make a new federation by then": check_text(
+        "the roster expires on {}, in {} days; ask for a new one": datetime.fromisoformat(kit.roster.expires),
+        "the authority's certificate expires on {}, in {} days; make a new federation by then": check_text(
             kit.roster.certificate
         ).not_valid_after_utc,
     }
     if isinstance(kit, ServerKit):
-        words = "the server's certificate ends on {}, in {} days; ask for a new one"
+        words = "the server's certificate expires on {}, in {} days; ask for a new one"
         ends[words] = load_certificate(kit.tls_certificate).not_valid_after_utc
     now = now or datetime.now(UTC)
     return tuple(

@@ -171,7 +171,7 @@ def with_site(folder: Path, site: Site) -> Roster:
 def _texts(path: Path, table: dict[str, Any], key: str) -> list[str]:
     values = table.get(key, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"{path}: {key}: expected a list of texts.")
+        raise ConfigError(f"{path}: {key}: expected a list of strings.")
     return values
 
 

@@ -1,7 +1,7 @@
 """The README in a kit's folder."""
 
 _ENDS = """
-The server and the client warn you 30 days before a certificate or the roster ends.
+The server and the client warn you 30 days before a certificate or the roster expires.
 More: docs/deployment.md of fl_dp.
 """
 
@@ -14,11 +14,11 @@ Start the client:
 Secret:      site.key. Anyone who has it can act as this site. Keep it on this machine; never mail it.
 Not secret:  {name}.join.json (sent to the authority), roster.json, trusted.json.
 
-When the roster ends, or a site joins or leaves, the authority sends a new roster.json. Accept it:
+When the roster expires, or a site joins or leaves, the authority sends a new roster.json. Accept it:
 
     fl-dp accept PATH/TO/roster.json --kit .
 
-A running client then uses it. If the client ended because its roster had ended, start it again.
+A running client then uses it. If the client ended because its roster had expired, start it again.
 If site.key is stolen or lost, tell the authority at once, and make a new kit with fl-dp join-request.
 """
 
@@ -39,8 +39,8 @@ Accept a new roster:
 
     fl-dp accept PATH/TO/roster.json --kit .
 
-A running server then uses it. When the certificate ends, the authority runs fl-dp provision again: copy
-tls.key and tls.crt here, and accept the roster. A running server uses these, too. Restart it only for another
+A running server then uses it. When the certificate expires, the authority runs fl-dp provision again: copy
+tls.key and tls.crt here, and accept the roster. A running server uses these, too. Restart it only for a new
 server.key, made by fl-dp provision --new-server-key.
 """
 

@@ -113,17 +113,17 @@ def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()
     ):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
-            raise ConfigError(f"{where}: two have the {what} {twice[0]}; each site needs its own.")
+            raise ConfigError(f"{where}: two sites have the {what} {twice[0]}; each site needs its own.")
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """The content of a plain file; ConfigError if it is no plain file, or longer than `most` bytes."""
+    """The content of a plain file; ConfigError if it is not a regular file, or longer than `most` bytes."""
     try:
         if path.is_dir():
             there = f" in it: {path / FILE}" if (path / FILE).is_file() else ""
             raise ConfigError(f"{path}: is a folder; name the file{there}.")
         if not path.is_file():  # reading a pipe could block forever
-            raise ConfigError(f"{path}: {'is no plain file' if path.exists() else 'no such file'}.")
+            raise ConfigError(f"{path}: {'is not a regular file' if path.exists() else 'no such file'}.")
         with path.open("rb") as file:
             content = file.read(most + 1)
     except OSError as error:
@@ -145,24 +145,24 @@ def _read_signed(kind: type[Kind], content: bytes, path: Path, name: str, purpos
         body, signature = table[name], bytes.fromhex(table["signature"])
         key, signed = body[signer], canonical(body).encode()
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ConfigError(f"{path}: no readable {purpose}: it is another file, or damaged.") from None
+        raise ConfigError(f"{path}: not a readable {purpose}: it is another file, or damaged.") from None
     if not is_public_key(key) or not is_signed(key, purpose, signed, signature):
         raise ConfigError(f"{path}: its signature is not valid; ask for the {purpose} again.")
     try:
         return read(kind, dict(body))
     except UnfitError as error:
-        raise ConfigError(f"{path}: no {purpose} of this fl_dp: {error.words}.") from None
+        raise ConfigError(f"{path}: not a {purpose} of this fl_dp: {error.words}.") from None
 
 
 def _check(path: Path, roster: Roster) -> None:
     """ConfigError for values that no authority of fl_dp writes, although their types are right."""
     keys = (roster.authority, roster.server, *(site.key for site in roster.sites))
     if not roster.addresses or not all(map(is_public_key, keys)) or not _is_time(roster.expires):
-        raise ConfigError(f"{path}: no roster of this fl_dp.")
+        raise ConfigError(f"{path}: not a roster of this fl_dp.")
     try:
         check_text(roster.certificate)
     except ValueError as error:
-        raise ConfigError(f"{path}: no roster of this fl_dp ({type(error).__name__}).") from None
+        raise ConfigError(f"{path}: not a roster of this fl_dp ({type(error).__name__}).") from None
     for address in roster.addresses:
         split_address(address, f"{path}: addresses")
     for site in roster.sites:

@@ -180,7 +180,7 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
     """Warn if the noise is so large that the run would learn nothing, however long it takes."""
     if forecast.noise_share > 1:
         yield (
-            f"note: the model will hardly learn anything: all noise together is {forecast.noise_share:.2g} "
+            f"note: the model will hardly learn anything: the total noise is {forecast.noise_share:.2g} "
             "times as long as the clipped gradients of all records can be. Choose a larger epsilon, more "
             "records or a smaller model"
         )
@@ -194,9 +194,9 @@ def memory_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
     trainers = min(cores(), config.fit_clients) if simulated else config.clients
     total, step = _mib(memory.resident_bytes + memory.step_bytes), _mib(memory.step_bytes)
     yield (
-        f"memory: about {total} MiB resident, as ps and top show it, for each process that trains, "
-        f"at most {step} MiB of them for a step. {trainers} "
-        "such processes run, and the server's; they share libraries, about half of a small model's process"
+        f"memory: about {total} MiB resident, as ps and top show it, for each process that trains, at most "
+        f"{step} MiB of them for a step. {trainers} such processes run, and the server's; they share "
+        "libraries, which are about half of a small model's process"
     )
 
 

@@ -51,7 +51,7 @@ def _rename(path: str) -> str:
     before, _, after = path.partition(CLIENT)
     part = before.rpartition("/")[2] + CLIENT + after.partition("/")[0]  # a file or folder
     return (
-        f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
+        f" Clients of a run on one machine are called 0, 1, ...; found {some(named)}: rename the files "
         f"or link them, such as ln -s {part.replace(CLIENT, named[0])} {part.replace(CLIENT, '0')}."
     )
 

@@ -36,8 +36,7 @@ def check_copies(config: RunConfig) -> None:
             files = [Path(of_client(config, str(one)).data.partition(":")[2]).name for one in (other, client)]
             raise DataError(
                 f"clients {other} and {client}: their files hold the same records, or many of them: "
-                f"{' and '.join(files)}. A ledger registers records only once; remove the copy, if one is "
-                "a copy."
+                f"{' and '.join(files)}. A ledger registers records only once; if one is a copy, remove it."
             )
         index.add(new)
 

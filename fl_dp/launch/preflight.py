@@ -229,7 +229,7 @@ def check_budget(config: RunConfig, largest: int) -> None:
         fits = budget.steps_that_fit(one.once, ())
     except AccountingError as error:
         raise ConfigError(
-            f"epsilon = {config.epsilon:g}: no noise is enough for this budget. {error}"
+            f"epsilon = {config.epsilon:g}: no amount of noise meets this budget. {error}"
         ) from None
     if not fits:
         raise ConfigError(
@@ -245,7 +245,7 @@ def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str
     if most > 1:
         raise DataError(
             f"partition = {config.partition!r}: a person has records, and spends a budget, at up to {most} "
-            "clients, whose epsilons would add up. Take a partition that keeps persons together."
+            "clients, whose epsilons would add up. Use a partition that keeps persons together."
         )
 
 

@@ -63,7 +63,7 @@ class Launch:
         table = read_toml(folder.launch)
         for key in ("engine", "ledgers", "ray-address"):
             if not isinstance(table.get(key), str):
-                raise ConfigError(f"{folder.launch}: is damaged: {key} is not a text.")
+                raise ConfigError(f"{folder.launch}: is damaged: {key} is not a string.")
         engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
             raise ConfigError(f"{folder.launch}: engine = {engine!r} is unknown to this version of fl_dp.")
@@ -93,7 +93,7 @@ def _kit_of(folder: RunFolder) -> str:
         return ""
     kit = read_toml(folder.served).get("kit")
     if not isinstance(kit, str):
-        raise ConfigError(f"{folder.served}: is damaged: kit is not a text; write the kit's folder there.")
+        raise ConfigError(f"{folder.served}: is damaged: kit is not a string; write the kit's folder there.")
     return str(RunFolder(Path(kit)).shown)
 
 

@@ -191,6 +191,6 @@ class _RosterWatch:
         roster = trusted_roster(self._folder)
         if roster.server != self._hub.roster.server:
             raise ConfigError(
-                f"{self._folder / ROSTER}: names the key of another server; start that server anew."
+                f"{self._folder / ROSTER}: names the key of another server; restart that server."
             )
         return roster

@@ -43,7 +43,7 @@ def validate(
         test: Also read the test data and try the metrics, which the server computes.
 
     Returns:
-        What was found, `ok` if nothing was; printed, a line each.
+        The findings, `ok` if there are none; printed, one per line.
 
     Raises:
         ConfigError: A name that is no task, or a model without data.

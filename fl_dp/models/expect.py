@@ -27,7 +27,7 @@ def expect_image(form: Form, least: int) -> tuple[int, int, int]:
     match form.input_shape:
         case (channels, height, width) if min(height, width) >= least:
             return channels, height, width
-    raise ValueError(f"it is made for images of {least}x{least} pixels and larger")
+    raise ValueError(f"it is made for images of at least {least}x{least} pixels")
 
 
 def expect_windows(form: Form) -> tuple[int, int]:

@@ -176,7 +176,7 @@ def hooks_of(module: nn.Module, watch: PassWatch) -> tuple[RemovableHandle, Remo
         )
     except RuntimeError as error:
         raise ConfigError(
-            f"{type(module).__name__} takes no hooks, by which the engine sees the model's passes "
+            f"{type(module).__name__} takes no hooks, through which the engine sees the model's passes "
             f"({error}). Give PrivacyEngine the model as it was before torch.jit.script or torch.jit.trace, "
             "and script it after training."
         ) from error
@@ -221,7 +221,8 @@ def check_attachable(optimizer: object, sampler: object) -> None:
     if not hasattr(optimizer, "_optimizer_step_pre_hooks"):
         raise ConfigError(
             f"attach: {type(optimizer).__name__} wraps an optimizer. Attach the one inside, which accelerate "
-            "calls optimizer.optimizer; with loader= the wrapper's step() works, step(loss=...) is its own."
+            "calls optimizer.optimizer; with loader= the wrapper's step() works; step(loss=...) belongs to "
+            "the inner one."
         )
     if hasattr(optimizer, "privacy_engine"):
         raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")

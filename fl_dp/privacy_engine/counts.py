@@ -108,7 +108,7 @@ class Count:
         if any(self._others(thing) for thing in things):
             raise ConfigError(
                 f"Another PrivacyEngine is attached over {what}: their epsilons would add up, and neither "
-                "would say so. Call detach() of that engine first: this one then continues its count. To "
+                "would report it. Call detach() of that engine first: this one then continues its count. To "
                 "train parts differently, give one engine one optimizer with several parameter groups."
             )
         others = {one for thing in things for one in _BOOKS.get(thing, ()) if anew and one is not self.own}

@@ -136,7 +136,7 @@ class TurnSampler(PoissonSampler):
     def check_whole(self, examples: int) -> _Draw:
         """The first draw that waits for its step; ConfigError unless it has so many records."""
         if examples != (draw := self.check_drawn()).drawn:
-            raise ConfigError("The losses of this step are not as many as the records of its draw.")
+            raise ConfigError("The number of losses of this step is not the number of records of its draw.")
         return draw
 
     def _complete(self, draw: _Draw) -> None:

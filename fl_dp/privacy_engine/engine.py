@@ -82,7 +82,7 @@ class PrivacyEngine(Reports, States):
         kernels: Parameter name -> kernel, for parameters whose kernel is fixed (see `kernel_table`).
         clipping: "abadi", "automatic", or made by `clip_function`.
         named_params: (name, parameter) pairs to train; None for all that require gradients.
-        accountant: An accountant that may hold a budget, such as "pld" or "rdp".
+        accountant: An accountant that may enforce a budget, such as "pld" or "rdp".
         accounting_mode: private_CNN's name for `accountant`.
         record_snr: Whether `get_training_stats` reports signal and noise.
         generator: Source of the noise: None or "secure" for integers on a grid, or a `torch.Generator`, for

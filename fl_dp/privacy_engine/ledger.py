@@ -24,7 +24,7 @@ from fl_dp.privacy_engine.counts import state_of
 class Ledger(ledger.Ledger):
     """What the data on this machine have spent, over all runs, in one file on its disk.
 
-    `fl_dp.Ledger.open(PATH)` opens the file, or makes it; without a path, the one that clients of this
+    `fl_dp.Ledger.open(PATH)` opens the file, or creates it; without a path, the file that clients of this
     machine pay from (docs/ledger.md). `with` closes it. Several processes may have it open, and together they
     never overspend. `fl-dp run`, `fl-dp client` and `fl-dp ledger` use such files.
 
@@ -66,7 +66,7 @@ class Ledger(ledger.Ledger):
             records: The data set that the loop's loader gets, or of which it gets a Subset.
             files: All files that hold the records.
             size: Their public number; None for that of `records`.
-            accountant: One that may hold a budget, "pld" or "rdp".
+            accountant: One that may enforce a budget, "pld" or "rdp".
             vary_mechanism: Whether rate and noise may change after the first payment (docs/privacy.md).
 
         Raises:

@@ -57,20 +57,20 @@ def make_private(
 
     Args:
         module: The model; returned as it is.
-        optimizer: Of its parameters; the same object, whose `get_privacy_spent()` gives epsilon and whose
-            `privacy_engine` is the engine.
+        optimizer: An optimizer of its parameters. The same object is returned: its `get_privacy_spent()`
+            gives epsilon, and its `privacy_engine` is the engine.
         data_loader: Its batch size is the mean size of a draw; see `PrivacyEngine.attach`.
         max_grad_norm: The clipping bound.
         criterion: A loss of torch.nn with reduction="mean" or "none"; None for cross-entropy.
-        physical_batch_size: Most records that the model may be called with. A larger draw is refused, because
-            the loop's own call cannot be cut; `PrivacyEngine.loss` cuts. None for no limit.
+        physical_batch_size: The most records that the model may be called with. A larger draw is refused,
+            because the loop's own call cannot be cut; `PrivacyEngine.loss` cuts. None for no limit.
         options: `noise_multiplier`, and all that `PrivacyEngine` takes, such as `target_delta`. Keywords of
             Opacus are accepted if they ask for what happens anyway.
 
     Returns:
         Model, optimizer, criterion, loader. The criterion makes a loss whose `backward()` gives no weight a
-        gradient without noise, and whose value is NaN unless `show_loss=True`. To evaluate, take the
-        criterion that was given.
+        gradient without noise, and whose value is NaN unless `show_loss=True`. To evaluate, use the criterion
+        that was given.
 
     Raises:
         ConfigError: A keyword that cannot be honoured, by name, or what `PrivacyEngine` and `attach` refuse.
@@ -118,7 +118,7 @@ def make_private(
 def make_private_with_epsilon(
     *, target_epsilon: float, target_delta: float, epochs: float, **others: Any
 ) -> tuple[nn.Module, torch.optim.Optimizer, "PrivateCriterion", DrawLoader]:
-    """`make_private` with the noise for which so many epochs cost `target_epsilon`.
+    """`make_private` with the noise for which `epochs` cost `target_epsilon`.
 
     Args:
         target_epsilon: What `epochs` may cost.
@@ -169,7 +169,7 @@ class PrivateCriterion(nn.Module):
         losses = self._losses(batch, named)
         if not losses.requires_grad:
             raise ConfigError(
-                "The criterion that make_private returned is for training: to evaluate, take the one that "
+                "The criterion that make_private returned is for training: to evaluate, use the one that "
                 "was given to it."
             )
         return self._turns.scalar_of(losses, batch, named, most=self._most)
@@ -184,7 +184,7 @@ def each_loss(criterion: nn.Module) -> nn.Module:
     if getattr(criterion, "reduction", None) not in ("mean", "none"):
         raise ConfigError(
             f"make_private: {type(criterion).__name__} has no reduction='mean', so each record's own "
-            "loss is unknown. Take a loss of torch.nn, or PrivacyEngine(losses_of=...) and engine.loss(x, y)."
+            "loss is unknown. Use a loss of torch.nn, or PrivacyEngine(losses_of=...) and engine.loss(x, y)."
         )
     each = copy.copy(criterion)
     each.reduction = "none"  # type: ignore[assignment]

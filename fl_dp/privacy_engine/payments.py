@@ -78,7 +78,9 @@ class Payments:
                 if step.last:  # its noise is not drawn yet: LedgerError if the account was retired meanwhile
                     self._account.ledger.commit(step.payment)
                 return step.source
-        raise ConfigError("This draw was not paid for, or had its step: begin a new loop over the loader.")
+        raise ConfigError(
+            "This draw was not paid for, or already had its step: begin a new loop over the loader."
+        )
 
     def see(self, dataset: object) -> None:
         """ConfigError if the loader reads records other than the account's. dataset: None if unknown."""

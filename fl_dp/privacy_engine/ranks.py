@@ -48,8 +48,8 @@ TIMEOUT = timedelta(minutes=10)  # of an exchange: the slowest rank's passes of 
 _FACTS = 8  # rows of every comparison, so that ranks that are at different places can still compare
 _FAILED = "failed"
 _LOST = (
-    "An exchange with the other ranks failed: a rank ended, or took longer than the timeout. No step can be "
-    "taken any more; start all ranks again from a checkpoint."
+    "An exchange with the other ranks failed: a rank ended, or took longer than the timeout. No further "
+    "step can be taken; start all ranks again from a checkpoint."
 )
 
 
@@ -170,8 +170,8 @@ class Ranks:
         if self._drawn > self._most:
             self.drop()
             raise ConfigError(
-                f"A draw of more than {self._most} records, the most that were foreseen: its noise would not "
-                "cover its rounding. Is the sampler's expected batch size that of the engine?"
+                f"A draw of more than {self._most} records, the most that were planned for: its noise would "
+                "not cover its rounding. Is the sampler's expected batch size that of the engine?"
             )
         count = count_of(self._parameters.values())
         (total,) = self._passes or [torch.zeros(count, dtype=torch.int64, device=self._device)]

@@ -76,7 +76,7 @@ class Reports(PrivateStep):
         if self._planned is not None and self.steps > self._planned:
             found.append(
                 f"MORE STEPS THAN PLANNED: {self.steps} where the noise was chosen for {self._planned}, so "
-                f"that epsilon is above the target {self._target:g}. Plan them with epochs="
+                f"epsilon is above the target {self._target:g}. Plan them with epochs="
             )
         return tuple(found)
 

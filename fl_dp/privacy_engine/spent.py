@@ -108,7 +108,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     ),
     OPTIMIZER: (
         "the state that the optimizer had at attach() is of no gradient without noise",
-        "to go on from a saved state: engine.load_state_dict first, then attach(); else "
+        "to continue from a saved state: engine.load_state_dict first, then attach(); else "
         "optimizer.state.clear(), or a new optimizer, before attach()",
     ),
     SHOWN: (

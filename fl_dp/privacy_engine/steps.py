@@ -76,13 +76,13 @@ class Steps:
         if dataset is not None and not isinstance(dataset, Sized):
             raise ConfigError(
                 f"{type(dataset).__name__}, the loader's data set, has no __len__: nobody could see that it "
-                f"has the {self._sample_size} records of which epsilon is. Give it one."
+                f"has the {self._sample_size} records that epsilon is computed for. Give it one."
             )
         if isinstance(dataset, Sized) and len(dataset) != self._sample_size:
             raise ConfigError(
                 f"The loader's data set has {len(dataset)} records, but the sampler draws from "
-                f"{self._sample_size}: epsilon would be of other draws. Give both, and sample_size, "
-                "len(dataset); for a part of the data take a torch.utils.data.Subset."
+                f"{self._sample_size}: epsilon would be for other draws. Give both, and sample_size, "
+                "len(dataset); for a part of the data use a torch.utils.data.Subset."
             )
         self.count.join(records_behind(dataset), "this data set")
         self._see(dataset)
@@ -109,7 +109,7 @@ class Steps:
         if self._sampler is not None:
             if (behind := self._sampler.steps_done) > self.taken:
                 raise ConfigError(
-                    f"The sampler has {behind} steps of this pass behind it, of which the engine has counted "
+                    f"The sampler has taken {behind} steps of this pass, but the engine has counted "
                     f"{self.taken}: epsilon would be too small. Load the engine's state_dict(), too."
                 )
             source = self._sampler.step_taken(examples)

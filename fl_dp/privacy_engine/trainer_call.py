@@ -23,7 +23,7 @@ _HONOURED: dict[str, tuple[tuple[Any, ...], str]] = {
         "per_device_train_batch_size is the mean size of a draw; "
         "make_trainer_private(physical_batch_size=...) cuts it into passes, which saves the memory",
     ),
-    "fp16": ((False,), "a private step takes no scaled loss; take bf16=True"),
+    "fp16": ((False,), "a private step takes no scaled loss; use bf16=True"),
     "auto_find_batch_size": ((False,), "the price of a step is fixed; set physical_batch_size"),
     "include_num_input_tokens_seen": (("no", False), "it would write the draws' size, which is raw data"),
     "skip_memory_metrics": ((True,), "memory shows the draws' size, which is raw data"),
@@ -45,15 +45,15 @@ def make_trainer_private(
 
     The trainer's batch size becomes the mean size of a Poisson draw, and its epochs or `max_steps` are what
     `target_epsilon` pays for. Evaluation stays as it is: do it on public records. In logs and checkpoints the
-    training loss is NaN, and `grad_norm` and `total_flos` are 0. `ignore_data_skip` is set: a run that goes
-    on draws anew. The optimizer's state in a checkpoint has the count of steps.
+    training loss is NaN, and `grad_norm` and `total_flos` are 0. `ignore_data_skip` is set: a resumed run
+    makes new draws. The optimizer's state in a checkpoint includes the number of steps.
 
     Args:
         trainer: With `max_grad_norm=0` in its arguments. Its own `compute_loss` still evaluates.
         losses_of: Makes the losses (N,) of the trainer's model and a batch, as the collator gives it. Call
             the model without labels: with them it also returns a mean, in which examples mix.
         max_grad_norm: The clipping bound of each example.
-        physical_batch_size: Most records of a pass; None for the trainer's batch size.
+        physical_batch_size: The most records in a pass; None for the trainer's batch size.
         options: What else `PrivacyEngine` takes, such as `target_epsilon` or `noise_multiplier`.
 
     Returns:

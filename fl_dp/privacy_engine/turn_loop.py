@@ -22,8 +22,8 @@ from fl_dp.training.step import DpSgd, added_up, nothing
 
 _RAW = (
     "What it holds was neither clipped nor noised. Leave out what made it: backward() of another loss than "
-    "engine.loss(*batch), or than that of the criterion that make_private returned; an L2 term is "
-    "weight_decay of the optimizer, and a term that reads records belongs in losses_of; clipping by "
+    "engine.loss(*batch), or than that of the criterion that make_private returned; for an L2 term use the "
+    "optimizer's weight_decay, and put a term that reads records into losses_of; clipping by "
     "torch.nn.utils.clip_grad_norm_ or a trainer (max_grad_norm, gradient_clip_val) is done by the engine. "
     "Then call optimizer.zero_grad()."
 )

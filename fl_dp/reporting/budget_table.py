@@ -39,7 +39,7 @@ def print_budgets(summary: Summary, console: Console | None = None) -> None:
     if private:
         lines += spread_lines(summary)
     if "claimed" in columns:
-        lines.append("claimed: what the ledger shows of other runs, by its site's word; total: with this run")
+        lines.append("claimed: what the ledger shows of other runs, as its site says; total: with this run")
     if alone := alone_line(summary):
         lines.append(alone)
     lines += retirement_lines(clients)

@@ -24,9 +24,9 @@ from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded
 
 _WHICH = (
-    "epsilon and total hold against everybody who sees no more than sums of clients. If somebody sees more, "
-    "alone and total (alone) hold: only each client's own share of the noise protects it then. none: no "
-    "useful epsilon holds."
+    "epsilon and total hold against everybody who sees only sums of clients. If somebody sees more, alone "
+    "and total (alone) hold: then only each client's own share of the noise protects it. none: no useful "
+    "epsilon holds."
 )
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 

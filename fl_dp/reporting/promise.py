@@ -15,5 +15,5 @@ PROMISE_OF_PERSONS = (
 )
 WHERE = " Assumptions and theorems: docs/privacy.md and docs/persons.md of fl_dp's documentation."
 NO_PROMISE = (
-    "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
+    "None: NOT PRIVATE. The model was trained without protection; individual records may be inferred from it."
 )

@@ -108,7 +108,7 @@ class SimulationGrid(BaseGrid):
         self._evaluate([one for one in sent if one.metadata.message_type == MessageType.EVALUATE])
         for message in sent:
             if message.metadata.message_type not in _ANSWERED:
-                self._fail(message, f"a client answers no {message.metadata.message_type} message")
+                self._fail(message, f"a client does not answer {message.metadata.message_type} messages")
         return [message.metadata.message_id for message in sent]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:

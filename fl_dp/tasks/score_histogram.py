@@ -179,8 +179,8 @@ def check_model(model: nn.Module, task: Task, device: torch.device) -> None:
     alike = one is again if one is None or again is None else np.array_equal(one, again)
     if not same or not alike:
         raise ModelError(
-            "site-metrics: the model's outputs in evaluation mode depend on the records before, so that a "
-            "record would move others' cells. Keep no state in forward, or set site-metrics = false."
+            "site-metrics: the model's outputs in evaluation mode depend on earlier records, so a record "
+            "would move others' cells. Keep no state in forward, or set site-metrics = false."
         )
 
 

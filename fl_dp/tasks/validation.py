@@ -133,7 +133,9 @@ def _check_data(result: Validation, task: Task) -> Form | None:
     with result.finding("train_data()"):
         data = records_of(task, "train")
         if data is None:
-            result.findings.append(Finding("train_data()", "it gives nothing; a site trains on its records."))
+            result.findings.append(
+                Finding("train_data()", "it returns nothing; a site trains on its records.")
+            )
     if data is None:
         return None
     result.notes.append(f"{len(data)} records, {data.form}")

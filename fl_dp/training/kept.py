@@ -18,7 +18,7 @@ from fl_dp.training.optimizers import TorchDescent
 from fl_dp.training.trainer import Trainer
 
 _NAME = (
-    "what this client has kept between rounds (the folder 'kept' beside its ledger; delete it to begin anew)"
+    "what this client has kept between rounds (the folder 'kept' beside its ledger; delete it to start over)"
 )
 _OPTIMIZER, OWN, RUN = "optimizer", "own", "run"
 

@@ -41,11 +41,11 @@ def check_targets(name: str, form: Form) -> None:
     loss = loss_of(name)
     if form.targets in loss.targets:
         return
-    one_hot = "; one-hot labels become classes by y.argmax(1)" if form.targets == "numbers" else ""
+    one_hot = "; convert one-hot labels to classes with y.argmax(1)" if form.targets == "numbers" else ""
     others = [other for other in LOSSES.built_in() if form.targets in loss_of(other).targets]
     raise ConfigError(
         f"loss = {name!r}: is for targets of kind {' or '.join(loss.targets)}, and the data's are of kind "
-        f"{form.targets}; take {' or '.join(others)}, or other targets{one_hot}."
+        f"{form.targets}; use {' or '.join(others)}, or other targets{one_hot}."
     )
 
 

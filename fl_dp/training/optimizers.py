@@ -24,7 +24,7 @@ SGD = "sgd"
 _MOST = 1e6  # absolute value of a number among the settings
 _MOST_RATE = 1e30  # with more, optimizers overflow in the middle of a round; weights end at 1e6 anyway
 _CLOSURE = "it computes the loss several times a step, and a step is paid for once"
-_SPARSE = "it is made for sparse gradients, and noise falls on every weight"
+_SPARSE = "it is made for sparse gradients, and noise is added to every weight"
 # Settings that change how an optimizer computes, not what; the learning rate has a setting of its own.
 _NOT_TO_SET = frozenset(
     {"params", "lr", "foreach", "maximize", "capturable", "differentiable", "fused", "adjust_lr_fn"}
@@ -128,7 +128,7 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
             raise ConfigError(f"optimizer-settings: {key} = {value!r}: expected {_wanted(known[key])}.")
     if momentum and name != SGD:
         raise ConfigError(
-            f"momentum = {momentum:g}: only sgd takes it; settings of {name} go into optimizer-settings."
+            f"momentum = {momentum:g}: only sgd takes it; set those of {name} with optimizer-settings."
         )
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     values |= {"momentum": momentum} if name == SGD else {}

@@ -62,7 +62,7 @@ def follow(
         more = missing(merge((*one.shown, *missing(one.least, least))), client.charges)
         if more and private and client.status != "failed":
             found.note(
-                f"the charges grew by {_in_words(more)} beside the round's own",
+                f"the charges grew by {_in_words(more)} in addition to the round's own",
                 where,
                 "paid in another run on the same data, or in a round whose answer was lost",
             )

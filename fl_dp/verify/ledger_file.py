@@ -69,7 +69,7 @@ class LedgerFile:
             except LedgerError as error:
                 raise ConfigError(f"{self.path.name}: {error}") from None
             except _DAMAGED:
-                raise ConfigError(f"{self.path.name}: entry {row.id} is no entry of a ledger.") from None
+                raise ConfigError(f"{self.path.name}: entry {row.id} is not an entry of a ledger.") from None
         return book
 
 
@@ -108,7 +108,7 @@ def _exported(path: Path) -> tuple[list[Row], int]:
     except ConfigError:
         raise
     except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"{path.name} is no export of a ledger ({EXPORT}).") from None
+        raise ConfigError(f"{path.name} is not an export of a ledger ({EXPORT}).") from None
 
 
 def _openings(path: Path) -> dict[str, tuple[str, str]]:
@@ -189,7 +189,7 @@ def _check_schema(file: sqlite3.Connection, path: Path) -> None:
     found = _schema(file)
     events = next(one for one in known if one[:2] == ("table", "events"))
     if events not in found or not set(found) <= set(known):
-        raise ConfigError(f"{path.name} is no ledger: it has other tables than a ledger.")
+        raise ConfigError(f"{path.name} is not a ledger: it has other tables than a ledger.")
 
 
 def _schema(file: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
@@ -202,7 +202,7 @@ def _rows(file: sqlite3.Connection, path: Path, size: int) -> Iterator[Row]:
     for number, content, hashed in file.execute("SELECT id, content, hash FROM events ORDER BY id"):
         size -= len(text(content)) + len(text(hashed)) + 1
         if size < 0:
-            raise ConfigError(f"{path.name} is no ledger: its pages lead back to one another.")
+            raise ConfigError(f"{path.name} is not a ledger: its pages lead back to one another.")
         yield Row(whole(number), content, hashed)
 
 

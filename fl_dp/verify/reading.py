@@ -35,7 +35,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise ConfigError(f"{path.name} cannot be read: {why}.") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ConfigError(f"{path.name} cannot be read: it is no plain file.")
+        raise ConfigError(f"{path.name} cannot be read: it is not a regular file.")
     with os.fdopen(descriptor, "rb") as file:
         try:
             yield file
@@ -68,7 +68,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except DAMAGED:
-        raise ConfigError(f"{path.name} is damaged: it is no readable TOML.") from None
+        raise ConfigError(f"{path.name} is damaged: it is not readable TOML.") from None
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -64,7 +64,7 @@ def verdict(results: Sequence[Found], evidence: Evidence) -> str:
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
-        return "Nothing could be checked: no file that says something was given."
+        return "Nothing could be checked: no file with anything to check was given."
     return f"{_mark(evidence)}{_authenticity(results, evidence)}"
 
 
@@ -90,13 +90,13 @@ def _authenticity(results: Sequence[Found], evidence: Evidence) -> str:
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
     if evidence.summary is None:
         return (
-            f"consistent, not authenticated: what was signed, by {whose}, could not be compared, because "
-            "there is no summary.json."
+            f"consistent, not authenticated: what was signed with keys of {whose} could not be compared, "
+            "because there is no summary.json."
         )
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed, by {whose}, the name of its data, what they "
-            f"have spent by its word, and the model. All else agrees; {LISTED}."
+            f"authentic: every client's own site has signed, with its key in {whose}, the name of its data, "
+            f"what it says they have spent, and the model. All else agrees; {LISTED}."
         )
     missing = len(everybody - signed)
     return (

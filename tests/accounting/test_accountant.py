@@ -36,7 +36,7 @@ def test_one_that_is_no_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         accountant, "find_accountant", lambda name: unproven if name == "rdp" else found(name)
     )
-    with pytest.raises(ConfigError, match=r"'rdp': its epsilon is no proven upper bound.*; take pld\.$"):
+    with pytest.raises(ConfigError, match=r"'rdp': its epsilon is not a proven upper bound.*; use pld\.$"):
         check_holds_budgets.__wrapped__("rdp")
 
 

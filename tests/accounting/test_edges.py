@@ -44,7 +44,7 @@ def epsilon_or_refusal(entry: Entry, delta: float, accountant: str) -> float | N
     else:
         assert epsilon >= 0.0  # also: a number
         return epsilon
-    assert "take" in refusal
+    assert "use the accountant" in refusal
     return None
 
 
@@ -128,7 +128,7 @@ def test_no_noise_is_enough_for_a_budget_of_nothing_at_a_small_delta(accountant:
 def test_calibration_refuses_in_words(
     rate: float, count: int, epsilon: float, delta: float, accountant: str
 ) -> None:
-    with pytest.raises(AccountingError, match=r"No noise multiplier up|Expected|take the accountant|is 650,"):
+    with pytest.raises(AccountingError, match=r"No noise multiplier up|Expected|use the accountant|is 650,"):
         calibrate_noise(rate, count, epsilon, delta, accountant=accountant)
 
 

@@ -78,7 +78,7 @@ def test_a_step_too_weak_to_resolve_costs_as_much_as_a_stronger_one(accountant):
     ("delta", "words"),
     [
         *((delta, r"in \(0, 1\)") for delta in (0.0, 1.0, -1e-5, math.nan)),
-        (1e-12, "take the accountant 'rdp'"),
+        (1e-12, "use the accountant 'rdp'"),
     ],
 )
 def test_a_delta_that_is_no_probability_or_too_small_for_pld_is_refused(delta, words):

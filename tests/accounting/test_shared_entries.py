@@ -78,7 +78,7 @@ def test_a_statement_states_them_and_keeps_its_old_spelling_without():
     new = replace(old, accounts=(replace(account, spent=ALL),))
     assert Statement.from_text(new.to_text()) == new
     spelt_out = new.to_text().replace('"noise_multiplier":2.0,', '"noise_multiplier":2.0,"shares":1,', 1)
-    with pytest.raises(ConfigError, match="another spelling"):
+    with pytest.raises(ConfigError, match="not in canonical form"):
         Statement.from_text(spelt_out)
 
 

@@ -234,7 +234,7 @@ def test_an_accountant_plans_and_holds_budgets_if_it_is_a_bound():
     assert loose == 2 * rdp
     assert 0 < guess < rdp
     check(accountant="loose")
-    with pytest.raises(ConfigError, match=r"no proven upper bound.*take .*loose or "):
+    with pytest.raises(ConfigError, match=r"not a proven upper bound.*use .*loose or "):
         check(accountant="guess")
 
 

@@ -156,8 +156,8 @@ ARRAYS = KINDS["numbers"]
         ([1], None, {}, "not list"),
         ({"a": ARRAYS, "b": frame_of()}, None, {}, "not DataFrame, TensorData"),
         (ARRAYS, frame_of(), {}, "not DataFrame, TensorData"),
-        ({"a": ARRAYS}, ARRAYS, {"clients": 3}, "clients = 3: expected 1, as many as data has parts"),
-        (frame_of(), None, {}, "schema: name the file that declares"),
+        ({"a": ARRAYS}, ARRAYS, {"clients": 3}, "clients = 3: expected 1, the number of parts that data has"),
+        (frame_of(), None, {}, "schema: name the public file that declares"),
         ({"a": frame_of()}, None, {"schema": "x"}, "test_data: the server has no test records"),
         (frame_of(), None, {"schema": "absent.toml"}, "absent.toml"),
     ],
@@ -210,7 +210,7 @@ def test_with_personal_parameters_the_server_needs_no_records() -> None:
 
 def test_what_arrays_do_not_have_is_refused() -> None:
     data = TensorData(torch.randn(3, 2), torch.arange(3) % 2, ("no", "yes"), sites=("a", "b", "c"))
-    with pytest.raises(DataError, match="sites cannot be handed over"), named_data(data, data, {}, BASE):
+    with pytest.raises(DataError, match="sites cannot be passed in memory"), named_data(data, data, {}, BASE):
         pytest.fail("it was written")
 
 

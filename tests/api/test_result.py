@@ -97,7 +97,7 @@ def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run, edi
     with pytest.raises(ConfigError, match="client 3: the run's clients are 0 to 2"):
         result.model_of(3)
     edit(folder, local_algorithm="fedavg")
-    with pytest.raises(ConfigError, match="have no own models; see local-algorithm = mr-mtl"):
+    with pytest.raises(ConfigError, match="have no models of their own; see local-algorithm = mr-mtl"):
         fl_dp.load_run(folder).model_of(0)
 
 
@@ -148,8 +148,8 @@ def test_weights_are_never_unpickled_as_code_and_those_of_another_model_are_refu
 
     folder = make_run(Own)
     with (
-        pytest.raises(ConfigError, match="its weights are of another model"),
-        pytest.warns(UserWarning, match="its code is not that of the run"),
+        pytest.raises(ConfigError, match="its weights belong to another model"),
+        pytest.warns(UserWarning, match="its code differs from the run's"),
     ):
         _ = fl_dp.load_run(folder, task=Other).model
     (folder / "model.pt").write_bytes(pickle.dumps(Evil(), protocol=2))

@@ -36,9 +36,9 @@ def test_a_difference_is_taken_seed_by_seed():
     assert list(table["seeds"]) == [2, 2]
     only = Results(FOUND.runs[FOUND.runs["budget"] == 1].drop(columns="budget"), FOUND.rounds, ("method",))
     assert only.difference("b", "a").loc["b - a", "mean"] == pytest.approx(0.12)
-    with pytest.raises(ConfigError, match="method = 'c': no run; there are a, b"):
+    with pytest.raises(ConfigError, match="method = 'c': no run has it; there are a, b"):
         FOUND.difference("c", "a")
-    with pytest.raises(ConfigError, match="auroc: no column; there are method"):
+    with pytest.raises(ConfigError, match="auroc: no such column; there are method"):
         FOUND.difference("b", "a", y="auroc")
 
 

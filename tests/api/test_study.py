@@ -45,7 +45,7 @@ def test_points_are_all_combinations_with_their_settings():
             {"method": {"high": {"epsilon": 9}}, "epsilon": [1]},
             "epsilon is set by more than one of",
         ),
-        ({"together": {"a": {}}}, "vary: together: the table has a column of this name; take another"),
+        ({"together": {"a": {}}}, "vary: together: the table has a column of this name; use another"),
         ({"accuracy": {"a": {}}}, "the table has a column of this name"),
     ],
 )
@@ -120,7 +120,11 @@ def test_a_number_of_seeds_is_refused_with_the_list(tmp_path):
 
 @pytest.mark.parametrize(("seeds", "epsilons"), [([], [1]), ([0, 0], [1]), ([0], [1, 1])])
 def test_each_setting_and_seed_is_one_run(seeds, epsilons, tmp_path):
-    with pytest.raises(ConfigError, match=r"expected at least one, and none twice: (none|epsilon=1,seed=0)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"expected at least one value, none of them twice: "
+        "(none|epsilon=1,seed=0)",
+    ):
         fl_dp.study(vary={"epsilon": epsilons}, seeds=seeds, out=tmp_path / "out", **TINY)
 
 

@@ -146,7 +146,7 @@ def test_an_array_of_arrays_is_not_unfolded() -> None:
     array = record["w"]
     body = json.dumps({"arraychunk_ids": [0] * 9}).encode()
     nested = f"Array {array.object_id} {len(body)}".encode() + b"\0" + body
-    with pytest.raises(ValueError, match="no chunks"):
+    with pytest.raises(ValueError, match="not chunks"):
         uploaded(record, {hashlib.sha256(nested).hexdigest(): nested}, 1_000_000).whole()
 
 

@@ -72,9 +72,9 @@ def test_two_steps_on_one_draw_and_a_step_without_a_draw_are_refused():
     for x, y in next(loop):
         optimizer.virtual_step(loss=losses_of(model, x, y))
     optimizer.step(loss=None)
-    with pytest.raises(ConfigError, match="second one on the same draw"):
+    with pytest.raises(ConfigError, match="second step on the same draw"):
         optimizer.step(loss=None)
-    with pytest.raises(ConfigError, match="second one on the same draw"):
+    with pytest.raises(ConfigError, match="second step on the same draw"):
         optimizer.step(loss=losses_of(model, X[:3], Y[:3]))
     assert engine.steps == 1
 

@@ -79,5 +79,5 @@ def test_a_ledger_that_holds_fewer_than_there_are_is_refused(real_client, caplog
         ledger.register(account.dataset, account.fingerprint, 80, source=account.identity.source)
     reasons = {one["refusal"]["reason"] for one in told(client, 100)}
     assert reasons == {"its ledger cannot be used; its own log says why"}
-    assert "with 80 records as its declared number, and there are 100" in caplog.text
+    assert "with 80 records as its declared number, but there are 100" in caplog.text
     assert accounts(client)[0].rounds == ()

@@ -39,7 +39,7 @@ def test_what_is_made_is_said_with_where_it_goes(authority, capsys):
     assert run_command(app, ["join-request", "south", "--kit", "other"]) == 0
     said = capsys.readouterr().out
     key = json.loads(Path("other/south.join.json").read_text())["request"]["key"]
-    assert "send to whoever provisions: other/south.join.json" in said
+    assert "send to the authority: other/south.join.json" in said
     assert fingerprint(key) in said
 
 

@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_is_known_before_anything_is_written(monkeypatch, t
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert server("--address", address, "--out", "out") == 2
-    assert f"error: {address}: cannot be served on:" in capsys.readouterr().err
+    assert f"error: {address}: cannot listen there:" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

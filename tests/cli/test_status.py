@@ -53,6 +53,6 @@ def test_where_no_ledger_is_none_is_begun_and_it_is_said_how_the_right_one_is_na
     assert run_command(app, ["client", "status"]) == 1
     assert "fl-dp client status --ledger FOLDER" in capsys.readouterr().err
     assert status(tmp_path) == 1
-    words = f"--ledger {tmp_path}: no ledger there, ledger.sqlite is missing"
+    words = f"--ledger {tmp_path}: no ledger in it, ledger.sqlite is missing"
     assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

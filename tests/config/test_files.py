@@ -1,4 +1,4 @@
-"""Files of settings and results: what is no plain file is refused at once."""
+"""Files of settings and results: what is not a regular file is refused at once."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_what_is_not_there_is_for_others_to_say(tmp_path):
 def test_a_number_that_is_none_is_damage(number, tmp_path):
     file = tmp_path / "summary.json"
     file.write_text(json.dumps(summary().to_dict()).replace('"loss": null', f'"loss": {number}'))
-    with pytest.raises(ConfigError, match=r"is damaged: (loss|it is no readable JSON)"):
+    with pytest.raises(ConfigError, match=r"is damaged: (loss|it is not readable JSON)"):
         run_of(file).summary()
     file = tmp_path / "rounds.jsonl"
     file.write_text(json.dumps(record().to_dict()).replace('"loss": 0.5', f'"loss": {number}') + "\n")

@@ -28,12 +28,13 @@ from fl_dp.errors import ConfigError
         (RunConfig, {"partition-id": 1}, "partition-id: a key of a client, which runs do not set; .*"),
         (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists all keys."),
         (RunConfig, {"clients": True}, "clients = True: expected an integer from 1 to 1000000."),
-        (RunConfig, {"data": 3}, "data = 3: expected a text."),
+        (RunConfig, {"data": 3}, "data = 3: expected a string."),
         (
             RunConfig,
             {"server-optimizer": ()},
-            "server-optimizer = a tuple: expected a text, how the aggregated weights change the global ones; "
-            "fedadam:RATE sets another rate than its usual (docs/strategies.md#at-the-server).",
+            "server-optimizer = a tuple: expected a string, how the aggregated weights change the global "
+            "ones; fedadam:RATE uses RATE instead of its default learning rate "
+            "(docs/strategies.md#at-the-server).",
         ),
         (
             RunConfig,
@@ -97,7 +98,7 @@ def test_where_keys_stand_in_a_file(tmp_path):
     ("text", "words"),
     [
         ("npz:a\0b", "without a NUL character"),
-        ("npz:a\udc80b", "expected a text in UTF-8"),
+        ("npz:a\udc80b", "expected a string in UTF-8"),
         ("npz:~no-such-user/a", "~no-such-user is not a user of this machine"),
         ("~no-such-user/a", "~no-such-user is not a user of this machine"),
         ("a" * 5000, "expected 4096 characters at most"),

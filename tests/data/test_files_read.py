@@ -44,7 +44,7 @@ def test_a_file_that_changed_since_it_was_read_is_refused(tmp_path: Path) -> Non
     path.write_text("\n".join(TABLE))
     read = FilesRead(state_of([path]), raw_lines)
     path.write_text("\n".join(reversed(TABLE)))
-    with pytest.raises(DataError, match=r"t\.csv: has changed since its records were read"):
+    with pytest.raises(DataError, match=r"t\.csv: changed after its records were read"):
         read.digests()
 
 

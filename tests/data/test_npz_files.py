@@ -71,5 +71,5 @@ def test_headers_of_no_array_are_refused(tmp_path: Path) -> None:
             read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
     text = b"(" * 9000
     content = npy.MAGIC_PREFIX + b"\x01\x00" + struct.pack("<H", len(text)) + text
-    with pytest.raises(DataError, match="x is no plain array, or is damaged"):
+    with pytest.raises(DataError, match="x is not a plain array, or is damaged"):
         read(write(tmp_path / "a.npz", content))

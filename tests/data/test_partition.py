@@ -142,7 +142,7 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
         ({"scheme": "inner_dirichlet:0.5"}, ConfigError, "expected sizes as in sizes:100,50"),
         ({"scheme": "pathological:11"}, DataError, "fewer classes"),
         ({"scheme": "sizes:599,1,1,1"}, DataError, "add up to 602, the data have 600"),
-        ({"scheme": "sizes:599,1"}, ConfigError, "expected as many sizes as clients = 4"),
+        ({"scheme": "sizes:599,1"}, ConfigError, "expected one size for each client, clients = 4"),
         *(
             ({"scheme": f"sizes:{wrong}"}, ConfigError, "partition = 'sizes|write sizes:SIZE,SIZE")
             for wrong in ("", "a", "0,1,1,1", "1,-2,1,1", "1;2", "1,")
@@ -154,7 +154,11 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
         ({"scheme": "shards:200"}, DataError, "try fewer shards or clients"),
         ({"scheme": "continuous:1.1"}, ConfigError, "a strictness from 0 to 1"),
         ({"scheme": "continuous:0.5"}, DataError, "a number for each record; these are int64 of shape"),
-        ({"scheme": "exponential", "number": 40}, DataError, "600 records cannot be split so among 40"),
+        (
+            {"scheme": "exponential", "number": 40},
+            DataError,
+            "600 records cannot be split in this way among 40",
+        ),
         ({"scheme": "inner_dirichlet:0.5:600,1,1,1"}, DataError, "add up to 603"),
         ({"scheme": "dirichlet:0.5", "labels": np.zeros(600, np.float32)}, DataError, "a class for each"),
         ({"scheme": "shards:2", "labels": np.zeros((600, 2), int)}, DataError, "a class for each record"),
@@ -179,7 +183,7 @@ def test_no_error_counts_the_records_of_a_class() -> None:
         ([[0, 0], [1, 2]], "puts a record into the parts more than once"),
         ([[0, 1]], "made 1 parts of 2"),
         ([[0], [1], [2]], "made 3 parts of 2"),
-        ([[0, 1], []], "cannot be split so among 2 clients; try fewer clients"),
+        ([[0, 1], []], "cannot be split in this way among 2 clients; try fewer clients"),
     ],
 )
 def test_a_scheme_that_breaks_its_promise_is_refused(parts: Any, words: str, monkeypatch: Any) -> None:

@@ -45,7 +45,7 @@ def test_of_arrays(tmp_path: Path) -> None:
     ("more", "words"),
     [
         ({"subgroup_sex": None}, "own.npz: subgroup_sex_test: expected the array subgroup_sex beside it"),
-        ({"subgroup_sex_test": None}, "own.npz: expected the array subgroup_sex_test, of each test record"),
+        ({"subgroup_sex_test": None}, "own.npz: expected the array subgroup_sex_test, for each test record"),
         ({"subgroups_sex": np.array(["a"])}, "unknown arrays subgroups_sex; known are .* subgroup_NAME with"),
         ({"subgroup_sex_test": np.array([0, 1])}, "subgroups of 'sex': expected int64 codes of 3 records"),
         ({"subgroup_sex_test": np.array([0, 1, 2])}, "'sex': expected every code in 0 to 1"),
@@ -88,8 +88,8 @@ def test_of_images_in_a_folder(tmp_path: Path) -> None:
     [
         (None, OF_EACH, r"subgroups.toml: no such file; it declares"),
         (DECLARED, None, r"subgroups.csv: no such file"),
-        ("[sex]\nsubgroups = [1]", OF_EACH, r"expected parts \[columns.NAME\] and no more"),
-        ("[columns.file]\nbands = [1]", OF_EACH, "NAME another than file"),
+        ("[sex]\nsubgroups = [1]", OF_EACH, r"expected parts \[columns.NAME\] and no others"),
+        ("[columns.file]\nbands = [1]", OF_EACH, "with a NAME other than file"),
         ("[columns.sex]\nkind = 1", OF_EACH, r"subgroups.toml: column 'sex': expected subgroups = \["),
         ("[columns.sex]\nbands = [2, 1]", OF_EACH, "subgroups.toml: expected bands"),
         (DECLARED, OF_EACH.replace("sex", "sec"), "subgroups.csv: expected the columns file, sex, age"),

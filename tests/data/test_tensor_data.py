@@ -100,7 +100,7 @@ def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
         (torch.zeros(2), [0, 1], "float32 features"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), [0, 1], "uint8 images"),
         (torch.zeros(2, 4), [0], "each of 2 examples"),
-        (torch.zeros(2, 4), [0.0, 1.0], "or none, not 2: the labels are floats.* write integers"),
+        (torch.zeros(2, 4), [0.0, 1.0], "or none, not 2: the labels are floats.* use integers"),
         (torch.zeros(2, 3, dtype=torch.int64), [0, 1], "vocabulary = 0"),
         (torch.zeros(0, 4), [], "at least one example"),
         (torch.zeros(2, 4), [0, 2], "label in 0 to 1"),
@@ -108,7 +108,7 @@ def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
         (torch.tensor([[float("nan")]]), [0], "finite"),
         (torch.tensor([[float("inf")]]), [0], "finite"),
         (torch.zeros(2, 4), [[0, 1], [1, 0]], r"not torch.int64 of shape \(2, 2\).*y\.argmax\(1\).*y\.float"),
-        (torch.zeros(2, 4), [[True, False]] * 2, r"shape \(2, 2\)\. One-hot"),
+        (torch.zeros(2, 4), [[True, False]] * 2, r"shape \(2, 2\)\. Convert one-hot"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(x: torch.Tensor, y: list[int], words: str) -> None:

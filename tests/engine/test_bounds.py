@@ -37,8 +37,8 @@ def test_split_bounds_keep_the_sensitivity(num_groups):
     ("bounds", "words"),
     [
         ({"blocks": 1.0}, "Parameter token is in no group"),
-        ({"": 1.0, "block": 1.0}, "'block', which is no parameter's group"),
-        ({"blocks": 1.0, "token": 1.0, "": 1.0}, "'', which is no parameter's group"),
+        ({"": 1.0, "block": 1.0}, "'block', to which no parameter belongs"),
+        ({"blocks": 1.0, "token": 1.0, "": 1.0}, "'', to which no parameter belongs"),
         ({}, "in no group"),
     ],
 )

@@ -198,7 +198,7 @@ def test_of_packed_sequences_an_example_that_is_not_finite_is_taken_alone():
     model = Packing(nn.GRU(5, 4, batch_first=True), False)
     axes, batch = probe(model, *sentences(3, True)[0]), sentences(7, True)
     losses = losses_of(model, batch) * torch.tensor([1.0, torch.nan, 1.0, 1.0, 1.0, 1.0, 1.0])
-    with pytest.raises(NonFiniteError, match="take the examples one at a time"):
+    with pytest.raises(NonFiniteError, match="process the examples one at a time"):
         clipped_grad_sum(losses, trainable(model), max_grad_norm=1.0, axes=axes)
     alone = losses_of(model, one_example(batch, 1)) * torch.nan
     assert length(clipped_grad_sum(alone, trainable(model), max_grad_norm=1.0, axes=axes).grads) == 0.0

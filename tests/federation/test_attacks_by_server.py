@@ -51,7 +51,7 @@ def test_a_round_is_not_repeated(real_client):
     client.train(PLAN)
     for replay in (PLAN, replace(PLAN, steps=1), replace(PLAN, learning_rate=9.0)):
         refusal = client.train(replay)
-        assert refusal == Refusal("failed", "Round 1 of run run-1 was taken before; it is not repeated.")
+        assert refusal == Refusal("failed", "Round 1 of run run-1 was already taken; it is not repeated.")
     assert client.register().spent == (ROUND,)
 
 

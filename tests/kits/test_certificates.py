@@ -49,8 +49,8 @@ def test_an_invalid_certificate_and_a_key_that_others_may_read_are_refused(tmp_p
     path, authority = pair(tmp_path, ["a"]), (tmp_path / "ca.crt").read_text()
     check_pair(path, tmp_path / "tls.key", authority)
     (tmp_path / "tls.key").chmod(0o640)
-    with pytest.raises(ConfigError, match="others may read this key"):
+    with pytest.raises(ConfigError, match="other users can read or change this key"):
         check_pair(path, tmp_path / "tls.key", authority)
     path.write_text("hello")
-    with pytest.raises(ConfigError, match="no readable certificate"):
+    with pytest.raises(ConfigError, match="not a readable certificate"):
         load_certificate(path)

@@ -45,7 +45,7 @@ def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Pa
     (tmp_path / "key").chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "key")
     for path in (tmp_path / "key", tmp_path / "link"):
-        with pytest.raises(ConfigError, match=r"others may read this key or change it; .* chmod 600"):
+        with pytest.raises(ConfigError, match=r"other users can read or change this key; .* chmod 600"):
             SigningKey.load(path)
 
 
@@ -54,9 +54,9 @@ def test_an_invalid_key_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="no readable key"):
+    with pytest.raises(ConfigError, match="not a readable key"):
         SigningKey.load(path)
-    with pytest.raises(ConfigError, match="no readable key"):
+    with pytest.raises(ConfigError, match="not a readable key"):
         SigningKey.load(tmp_path / "none")
 
 

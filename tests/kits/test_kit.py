@@ -81,8 +81,8 @@ PAST = (datetime.now(UTC) - timedelta(seconds=5)).isoformat(timespec="seconds")
     [
         ({"federation": "others", "serial": 9}, "of the federation others, but the kit is of hospitals"),
         # the authority's folder was restored from a backup: two rosters would both be the newest
-        ({"addresses": ["evil.example.org:1"]}, "another roster of serial 1"),
-        ({"expires": PAST, "serial": 2}, "the roster ended on"),
+        ({"addresses": ["evil.example.org:1"]}, "not the roster of serial 1"),
+        ({"expires": PAST, "serial": 2}, "the roster expired on"),
     ],
 )
 def test_another_roster_than_the_next_is_refused(made: Made, changes: dict[str, Any], words: str) -> None:
@@ -140,10 +140,13 @@ def test_a_servers_kit_of_mixed_parts_is_refused(made: Made, tmp_path: Path) -> 
     made.again("north")
     mixed = [
         ({"tls.key": before}, r"not the key of tls\.crt"),
-        ({"server.key": (other.server / "server.key").read_bytes()}, "the roster names another server's key"),
+        (
+            {"server.key": (other.server / "server.key").read_bytes()},
+            "the roster names a server key other than",
+        ),
         (
             {name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")},
-            "another authority than the roster",
+            "an authority other than the roster",
         ),
         *(
             ({name: (made.folder / "authority" / name).read_bytes()}, "keep it offline, and in no kit")
@@ -191,7 +194,7 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
         new_folder(home)
     assert home.stat().st_mode & 0o777 == 0o755
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be made or entered"):
+    with pytest.raises(ConfigError, match="cannot be created or entered"):
         new_folder(tmp_path / "file" / "kit")
 
 
@@ -215,7 +218,7 @@ def test_an_end_within_30_days_is_reported(made: Made) -> None:
     assert ending(site) == ending(server) == ()
     assert ending(server, now + timedelta(days=334)) == ()
     soon = now + timedelta(days=336)
-    assert [line.split(" ends on ")[0] for line in ending(server, soon)] == [
+    assert [line.split(" expires on ")[0] for line in ending(server, soon)] == [
         "the roster",
         "the server's certificate",
     ]

@@ -26,7 +26,7 @@ def test_a_file_for_provision_is_read(tmp_path: Path) -> None:
     found = wishes(tmp_path, GOOD + 'requests = ["north.join.json"]\nvalid-days = 7')
     assert (found.federation, found.addresses, found.days) == ("hospitals", ("fl.example.org:9092",), 7)
     assert [site.name for site in found.sites] == ["north"]
-    with pytest.raises(ConfigError, match="two have the name north"):
+    with pytest.raises(ConfigError, match="two sites have the name north"):
         wishes(tmp_path, GOOD + 'requests = ["north.join.json", "./north.join.json"]')
 
 
@@ -40,11 +40,11 @@ def test_a_file_for_provision_is_read(tmp_path: Path) -> None:
         ('federation = "hospitals"', "name at least one HOST:PORT"),
         (GOOD.replace("fl.example.org", "0.0.0.0"), "name an address that sites can reach"),
         (GOOD.replace("fl.example.org", "::1"), "expected HOST:PORT"),
-        (GOOD.replace('["fl.example.org:9092"]', '"fl.example.org:9092"'), "expected a list of texts"),
+        (GOOD.replace('["fl.example.org:9092"]', '"fl.example.org:9092"'), "expected a list of strings"),
         (GOOD.replace('"hospitals"', '"../x"'), "expected at most 64 letters"),
         (GOOD.replace('"hospitals"', "3"), "expected at most 64 letters"),
-        (GOOD + 'requests = ["/etc/passwd"]', "no readable join request"),
-        (GOOD + 'requests = ["/dev/zero"]', "is no plain file"),
+        (GOOD + 'requests = ["/etc/passwd"]', "not a readable join request"),
+        (GOOD + 'requests = ["/dev/zero"]', "is not a regular file"),
         (GOOD + 'requests = ["../none.json"]', "no such file"),
     ],
 )
@@ -83,7 +83,7 @@ def test_sites_that_cannot_be_added(made: Made) -> None:
     evil = Site("evil", ServerKit.load(made.server).key.public)
     for federation, sites, words in (
         ("others", (), "holds the federation hospitals"),
-        ("hospitals", (evil,), "two have the key"),
+        ("hospitals", (evil,), "two sites have the key"),
     ):
         with pytest.raises(ConfigError, match=words):
             provision(Wishes(federation, ("a:1",), sites, 9), made.folder)
@@ -145,7 +145,7 @@ def test_with_site_adds_it_once_and_repairs_an_interrupted_run(made: Made) -> No
         (made.server / name).write_bytes(content)  # as if it had been killed before the server's part
     assert with_site(made.folder, Site("west", key)).serial == 2
     assert ServerKit.load(made.server).roster.site_of(key) == Site("west", key)
-    with pytest.raises(ConfigError, match="two have the name west"):
+    with pytest.raises(ConfigError, match="two sites have the name west"):
         with_site(made.folder, Site("WEST", keys.SigningKey.generate().public))
 
 

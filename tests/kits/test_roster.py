@@ -93,16 +93,16 @@ NO_ROSTERS = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"roster": {}, "sign
 @pytest.mark.parametrize("content", NO_ROSTERS, ids=range(len(NO_ROSTERS)))
 def test_invalid_rosters(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "roster.json").write_bytes(content)
-    with pytest.raises(ConfigError, match="no readable roster"):
+    with pytest.raises(ConfigError, match="not a readable roster"):
         Roster.read(tmp_path / "roster.json")
 
 
 def test_files_that_have_no_end_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, words in (
-        (tmp_path / "pipe", "is no plain file"),
+        (tmp_path / "pipe", "is not a regular file"),
         (tmp_path, r"is a folder; name the file\."),
-        (Path("/dev/zero"), "is no plain file"),
+        (Path("/dev/zero"), "is not a regular file"),
         (tmp_path / "none", "no such file"),
     ):
         with pytest.raises(ConfigError, match=words):

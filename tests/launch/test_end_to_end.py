@@ -179,5 +179,5 @@ def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
     renamed = run("c", second)
     assert renamed.returncode == 1
     logs = "".join(file.read_text() for file in (tmp_path / "c" / "logs").iterdir())
-    assert "entered as ward" in renamed.stdout + renamed.stderr + logs
+    assert "has these data as ward" in renamed.stdout + renamed.stderr + logs
     assert steps_paid(ledger) == spent

@@ -47,7 +47,7 @@ def test_files_by_names_are_told_what_one_machine_calls_its_clients(tmp_path: Pa
     config = RunConfig(data=f"csv:{tmp_path}/of-{{client}}.csv")
     for name in ("north", "server", "south", "east", "west"):
         (tmp_path / f"of-{name}.csv").touch()
-    words = "called 0, 1, ...; found were east, north, south, west: .* ln -s of-east.csv of-0.csv.$"
+    words = "called 0, 1, ...; found east, north, south, west: .* ln -s of-east.csv of-0.csv.$"
     with pytest.raises(DataError, match=words):
         check_files(config, ["0"])
     (tmp_path / "of-0.csv").touch()

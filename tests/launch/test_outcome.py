@@ -137,10 +137,10 @@ def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
     for name in ("server", "clients"):
         folder.log(name).write_text("a line\n")
     with pytest.raises(LaunchError) as caught:
-        conclude(GOOD, folder, print, causes=["l.sqlite: these data are entered as a, not b"])
+        conclude(GOOD, folder, print, causes=["l.sqlite: this ledger has these data as a, not b"])
     reason, cause, logs = str(caught.value).splitlines()
     assert reason == "3 refused: its ledger cannot be used; its own log says why."
-    assert cause == "At the clients: l.sqlite: these data are entered as a, not b"
+    assert cause == "At the clients: l.sqlite: this ledger has these data as a, not b"
     assert logs == f"Logs: {folder.log('clients')}, {folder.log('server')}"
 
 

@@ -46,7 +46,7 @@ def test_a_name_that_is_not_there_is_known_at_once(config, expected):
         (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
         (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
         (RunConfig(partition="sizes:x"), "partition = 'sizes:x': expected sizes as in sizes:100,50"),
-        (RunConfig(partition="sizes:1,2,3"), "as many sizes as clients = 2"),
+        (RunConfig(partition="sizes:1,2,3"), "one size for each client, clients = 2"),
     ],
 )
 def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expected):
@@ -225,7 +225,7 @@ def test_who_is_at_several_clients_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"epsilon": 1e-300}, "epsilon = 1e-300: no noise is enough for this budget"),
+        ({"epsilon": 1e-300}, "epsilon = 1e-300: no amount of noise meets this budget"),
         ({"epsilon": 0.001, "noise_multiplier": 0.5}, "no room for a step with noise-multiplier = 0.5"),
     ],
 )

@@ -77,7 +77,7 @@ def test_each_model_that_is_named_fits(form: Form, named: set[str]) -> None:
     [
         ("tanh-cnn", TABLE, r"of shape \(13,\): .* For rows of numbers, .* linear or mlp"),
         ("lenet-gn", IMAGE, r"scale the images \(image-size"),
-        ("resnet18-gn", Form((3, 64, 16), 10), "made for images of 32x32 pixels and larger"),
+        ("resnet18-gn", Form((3, 64, 16), 10), "made for images of at least 32x32 pixels"),
         ("tanh-cnn", Form((3, 28, 32), 10), "made for images of 28x28 or 32x32 pixels"),
         ("tanh-cnn", Form((3, 32, 28), 10), "made for images of 28x28 or 32x32 pixels"),
         ("cnn1d", TABLE, "choose linear or mlp"),

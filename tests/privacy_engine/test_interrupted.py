@@ -85,7 +85,7 @@ def test_an_error_that_is_caught_within_a_draw_names_the_new_loop():
     next(batches)
     for x, y, _ in batches:
         loop.optimizer.virtual_step(loss=losses_of(loop.model, x, y))
-    with pytest.raises(ConfigError, match=r"fewer than the records.*a new loop.*this draw again, whole"):
+    with pytest.raises(ConfigError, match=r"fewer than the records.*a new loop.*this whole draw again"):
         loop.optimizer.step(loss=None)
     loop.run()
     assert loop.engine.steps == 3

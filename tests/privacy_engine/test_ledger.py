@@ -87,7 +87,7 @@ def test_a_file_that_differs_only_in_its_digest_is_another_for_two_loops(ledger,
     path = patients(tmp_path)
     ledger.account("ehr", files=[path], size=60, epsilon=3.0)
     path.write_text(path.read_text() + "1,2,no\n")
-    with pytest.raises(LedgerError, match="entered with other contents"):
+    with pytest.raises(LedgerError, match="in this ledger with different contents"):
         ledger.account("ehr", files=[path], size=61, epsilon=3.0)
 
 
@@ -114,7 +114,7 @@ def test_all_records_are_no_part_of_them(ledger, tmp_path, settings):
 
 def test_other_files_under_a_clients_name_are_refused(ledger, tmp_path):
     client_of(ledger, f"csv:{patients(tmp_path)}", data_name="ehr")
-    with pytest.raises(LedgerError, match="entered with other contents"):
+    with pytest.raises(LedgerError, match="in this ledger with different contents"):
         ledger.account("ehr", files=[patients(tmp_path, seed=1)], size=60, epsilon=3.0)
 
 
@@ -126,7 +126,7 @@ def test_arrays_are_known_by_their_file_and_by_their_records(ledger, tmp_path, o
     how = {"files": [tmp_path / "a.npz"], "size": 50} if of_files else {"records": TensorDataset(x, y)}
     ledger.account(client.dataset, epsilon=3.0, **how).pay("job-7", STEPS)
     assert in_use(ledger) == [(client.dataset, ["job-7"])]
-    with pytest.raises(LedgerError, match=r"entered as|share many"):
+    with pytest.raises(LedgerError, match=r"this ledger has|share many"):
         ledger.account("fresh", epsilon=3.0, **how)
 
 

@@ -213,7 +213,7 @@ def test_a_locked_engine_touches_no_data_in_this_loop():
 def test_an_evaluation_takes_the_criterion_that_was_given():
     model, _, criterion, loader = private(small_model().double())
     x, y = next(iter(loader))
-    with torch.no_grad(), pytest.raises(ConfigError, match="to evaluate, take the one that was given"):
+    with torch.no_grad(), pytest.raises(ConfigError, match="to evaluate, use the one that was given"):
         criterion(model(x), y)
 
 

@@ -128,7 +128,7 @@ def test_a_gradient_penalty_outside_of_the_model_is_sent_inside_and_works_there(
 
 def test_an_l2_term_is_weight_decay():
     model, optimizer, _ = attached()
-    with pytest.raises(ProbeError, match="an L2 term is weight_decay of the optimizer"):
+    with pytest.raises(ProbeError, match="for an L2 term use the optimizer's weight_decay"):
         optimizer.step(loss=losses_of(model, X, Y) + 0.01 * model[0].weight.square().sum())
     optimizer.param_groups[0]["weight_decay"] = 0.01
     step(model, optimizer)

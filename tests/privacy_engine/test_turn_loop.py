@@ -132,7 +132,7 @@ def test_a_penalty_beside_the_loss_is_refused_before_anything_is_paid_in_any_ord
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with suppress(ConfigError):  # the penalty's gradient may come before the loss's
         PENALISED[order](loss, model).backward()
-    with pytest.raises(ConfigError, match=r"weight\.grad was written .* weight_decay of the optimizer"):
+    with pytest.raises(ConfigError, match=r"weight\.grad was written .* the optimizer's weight_decay"):
         optimizer.step()
     assert engine.steps == steps
     assert all(torch.equal(*pair) for pair in zip(model.parameters(), before, strict=True))
@@ -281,7 +281,7 @@ def test_a_turn_that_is_skipped_because_it_is_empty_is_noticed_at_the_next():
                 if len(batch[0]) or number == len(loader):  # whose draw the next loop would hand out again
                     turn(engine, optimizer, batch)
 
-    with pytest.raises(ConfigError, match="an empty one too"):
+    with pytest.raises(ConfigError, match="an empty one"):
         careless()
 
 

@@ -98,8 +98,8 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
         "liar 0.00 inf inf 99999.00 0 3 1 idle",
         "epsilon at delta 1e-05, by pld, assuming steady rows",
         "epsilon: largest 1.30, median 1.25, smallest 1.20, of 3.00",
-        "claimed: what the ledger shows of other runs, by its site's word; total: with",
-        "this run",
+        "claimed: what the ledger shows of other runs, as its site says; total: with this",
+        "run",
     ]
     assert [" ".join(line.split()) for line in alone[1:]] == [
         "client this run of steps rounds left last round",

@@ -134,4 +134,4 @@ def test_ledger_show_has_both(tmp_path, capsys):
     assert run_command(app, ["ledger", "show", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "total (alone)" in printed
-    assert "only each client's own share of the noise protects it then" in " ".join(printed.split())
+    assert "only each client's own share of the noise protects it" in " ".join(printed.split())

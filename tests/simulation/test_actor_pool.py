@@ -281,9 +281,9 @@ def kills_first(method: str, number: int) -> Callable[[Any, bool], Any]:
 
 
 def test_what_measuring_raises_is_raised_as_it_was(fake_ray):
-    error = RayTaskError("measure", "a remote traceback", ConfigError("Not even one example fits 5 MiB."))
+    error = RayTaskError("measure", "a remote traceback", ConfigError("Not even one example fits in 5 MiB."))
     fake_ray.fault = lambda ref, ended: error if ref.method == "measure" else None
-    with pytest.raises(ConfigError, match=r"^Not even one example fits 5 MiB\.$"):
+    with pytest.raises(ConfigError, match=r"^Not even one example fits in 5 MiB\.$"):
         pool_of(fake_ray, 1).measure(PLAN)
 
 

@@ -96,7 +96,7 @@ def test_a_round_of_the_same_run_is_paid_for_once(federation):
     for changed in ({"weights": "other"}, {"learning_rate": 0.7}, {"steps": 1}):
         none, refusals = paid(federation, range(3), **changed)
         assert not none
-        assert "taken before" in refusal(refusals["1-0"]).reason
+        assert "already taken" in refusal(refusals["1-0"]).reason
     paid(federation, range(3), run="another")
     assert set(federation.steps().values()) == {4}
 
@@ -110,7 +110,7 @@ def test_a_round_begins_again_with_the_same_key_until_its_result_is_kept(federat
     none, refusals = paid(federation, range(3))
     assert not none
     assert all(
-        refusal(content).status == "failed" and "taken before" in refusal(content).reason
+        refusal(content).status == "failed" and "already taken" in refusal(content).reason
         for content in refusals.values()
     )
 

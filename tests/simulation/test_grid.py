@@ -168,7 +168,7 @@ def test_registration_is_answered_at_once(fake_ray, federation):
     [
         (13, MessageType.TRAIN, "no such node"),
         (0, MessageType.TRAIN, "no such node"),
-        (1, "query.other", "answers no query.other message"),
+        (1, "query.other", "does not answer query.other messages"),
         (3, MessageType.TRAIN, "one such message at a time"),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_round_that_was_paid_for_and_cannot_be_repeated_counts(fake_ray, feder
     strategy.start(grid, encode(federation.start))
     clients = strategy.reports[0].clients
     assert {client.status for client in clients.values()} == {"failed"}
-    assert "taken before" in clients["0"].reason
+    assert "already taken" in clients["0"].reason
     for name, steps in federation.steps().items():
         assert clients[str(name)].steps >= steps == 2
     assert strategy.reporting.guarantee().epsilon > 0

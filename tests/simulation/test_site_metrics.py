@@ -62,12 +62,12 @@ def test_a_repeated_question_gets_the_same_answer_of_the_same_payment(clients, f
         patch.setattr(federation, "start", {name: array + 1 for name, array in federation.start.items()})
         other = ask(simulated, federation)
     assert isinstance(other, Refusal)
-    assert "was taken before" in other.reason
+    assert "was already taken" in other.reason
     with monkeypatch.context() as patch:  # it may round differently: the noise would cancel
         patch.setattr(torch, "__version__", "another")
-        assert "was taken before" in ask(simulated, federation).reason
+        assert "was already taken" in ask(simulated, federation).reason
     simulated.erase_keys("run", 1)
-    assert "was taken before" in ask(simulated, federation).reason
+    assert "was already taken" in ask(simulated, federation).reason
 
 
 def test_a_part_without_test_records_takes_part_and_answers_with_noise(federation):

@@ -110,7 +110,7 @@ def test_a_round_is_not_repeated_from_other_states(fake_ray, federation):
         file.unlink()
     answers = federation.round(anew(federation).grid_of(fake_ray, 1), federation.messages(2))
     assert len(answers.refused) == CLIENTS
-    assert all("paid for" in reason or "before" in reason for reason in answers.refused.values())
+    assert all("paid for" in reason or "already taken" in reason for reason in answers.refused.values())
 
 
 def test_the_state_is_an_input_of_the_key(federation):

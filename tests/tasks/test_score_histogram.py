@@ -194,7 +194,7 @@ def test_a_model_that_keeps_a_state_is_refused(kept):
                 self.last = x.sum()
             return out
 
-    with pytest.raises(ModelError, match="depend on the records before"):
+    with pytest.raises(ModelError, match="depend on earlier records"):
         check_model(Remembers().eval(), task_of(Form((3,), 2)), CPU)
     check_model(Hostile(), task_of(Form((3,), 2)), CPU)
 

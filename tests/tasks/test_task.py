@@ -76,10 +76,10 @@ def test_sites_that_weigh_otherwise_do_not_train_together() -> None:
         (
             "cross-entropy",
             Form((4,), 1, "numbers"),
-            r"of kind class or tokens, and the data's are of kind numbers; take bce or mse.*argmax\(1\)",
+            r"of kind class or tokens, and the data's are of kind numbers; use bce or mse.*argmax\(1\)",
         ),
         ("mse", Form((4,), 3), "'mse': is for targets of kind numbers, and the data's are of kind class"),
-        ("bce", Form((5,), 9, "tokens", 9), "the data's are of kind tokens; take cross-entropy"),
+        ("bce", Form((5,), 9, "tokens", 9), "the data's are of kind tokens; use cross-entropy"),
     ],
 )
 def test_a_loss_for_other_targets_is_refused(loss: str, form: Form, words: str) -> None:

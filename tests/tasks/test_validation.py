@@ -63,7 +63,7 @@ def test_several_findings_at_once() -> None:
     assert {"loss", "metrics", "model, layer 1", "model, layer 3", "model"} <= set(places)
     assert "no record here is of class yes, perhaps" in result.notes
     words = [str(finding) for finding in result.findings]
-    assert any(word.startswith("loss: ") and "take cross-entropy" in word for word in words)
+    assert any(word.startswith("loss: ") and "use cross-entropy" in word for word in words)
     assert "model: outputs of shape (4, 6) for 4 examples, expected (4, 3)" in "\n".join(words)
 
 
@@ -98,7 +98,7 @@ def _torn(self: Task) -> Any:
         ("model", lambda self: Centred(4, 3), "model", ""),  # mixes without a batch norm
         ("model", lambda self: nn.Linear(4, 3).requires_grad_(False), "model", "no parameter is trainable"),
         ("train_data", lambda self: (torch.full((3, 4), torch.nan), [0, 1, 2]), "train_data()", "NaN or inf"),
-        ("train_data", lambda self: None, "train_data()", "it gives nothing"),
+        ("train_data", lambda self: None, "train_data()", "it returns nothing"),
         ("train_data", _torn, "train_data()", "raised KeyError"),
         ("test_data", lambda self: (torch.randn(5, 9), [0] * 5), "test_data()", "(9,)"),
     ],

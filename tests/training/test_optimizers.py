@@ -53,7 +53,7 @@ def test_nothing_is_left_on_the_parameters_and_some_may_have_no_gradient() -> No
 def test_momentum_is_of_sgd_and_so_is_the_usual_way() -> None:
     assert isinstance(descent_of(PLAN, [torch.ones(2)], divisor=1.0), MomentumSGD)
     assert settings_of("sgd", "nesterov=true", 0.9) == {"nesterov": True, "momentum": 0.9}
-    with pytest.raises(ConfigError, match=r"momentum = 0.9: only sgd takes it; settings of rmsprop go into"):
+    with pytest.raises(ConfigError, match=r"momentum = 0.9: only sgd takes it; set those of rmsprop with"):
         settings_of("rmsprop", "", 0.9)
     assert settings_of("rmsprop", "momentum=0.9") == {"momentum": 0.9}
 

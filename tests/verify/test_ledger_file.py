@@ -53,7 +53,7 @@ def of_rows(count: int) -> str:
     ],
 )
 def test_only_a_ledgers_tables_are_read(script: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no ledger: it has other tables"):
+    with pytest.raises(ConfigError, match="is not a ledger: it has other tables"):
         kept_rows(made(tmp_path / "ledger.sqlite", script))
 
 

@@ -21,7 +21,7 @@ def _link(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [(os.mkfifo, "it is no plain file"), (_link, "it is a link, and links are not followed")],
+    [(os.mkfifo, "it is not a regular file"), (_link, "it is a link, and links are not followed")],
 )
 def test_neither_is_a_pipe_waited_for_nor_a_link_followed(
     place: Callable[[Path], object], words: str, tmp_path: Path

@@ -52,7 +52,7 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     if resolved < delta / 2:
         raise AccountingError(
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
-            "precision; take the accountant 'rdp' or a larger delta."
+            "precision; use the accountant 'rdp' or a larger delta."
         )
     composed = compose(entries)
     # Otherwise losses below 0 would be evaluated, whose exponentials may overflow.

@@ -177,8 +177,8 @@ class AccountBook:
         except ConfigError as error:
             what = f"it has {error.words}" if isinstance(error, UnfitError) else str(error).rstrip(".")
             raise LedgerError(
-                f"entry {event.id} of the ledger: {what}. It was edited, so that what the data have spent is "
-                "not known. Nothing was changed or paid; restore the file from a copy."
+                f"entry {event.id} of the ledger: {what}. It was edited, so it is not known what the data "
+                "have spent. Nothing was changed or paid; restore the file from a copy."
             ) from None
 
     def _apply(self, event: Event) -> None:
@@ -195,8 +195,8 @@ class AccountBook:
                 self._retire(event)
             case kind:
                 raise LedgerError(
-                    f"entry {event.id} of the ledger is a {kind!r:.40}, which this fl_dp cannot read; "
-                    "take a newer one."
+                    f"entry {event.id} of the ledger is a {kind!r:.40}, which this fl_dp cannot read; use a "
+                    "newer one."
                 )
 
     def accounts(self) -> list[Account]:
@@ -220,7 +220,9 @@ class AccountBook:
         """
         held = self._by_reservation.get(reservation)
         if held is None:
-            raise LedgerError(f"entry {reservation} of the ledger is no reservation; restore it from a copy.")
+            raise LedgerError(
+                f"entry {reservation} of the ledger is not a reservation; restore the file from a copy."
+            )
         return held.opened.dataset, held.rounds[reservation]
 
     def _register(self, event: Event) -> None:
@@ -296,9 +298,9 @@ def _require_known_steps(event: Event) -> None:
     if what:
         raise LedgerError(
             f"entry {event.id} of the ledger {what}, which only fl_dp 1.0 can account for. Nothing was "
-            "changed or paid. Go on with fl_dp 1.0; or keep this file, and begin another ledger elsewhere "
-            "(ledger, or --ledger): for records in both, epsilons and deltas add up. Those of this file are "
-            "said by fl-dp ledger show of fl_dp 1.0."
+            "changed or paid. Continue with fl_dp 1.0; or keep this file, and start another ledger elsewhere "
+            "(ledger, or --ledger): for records in both, epsilons and deltas add up. fl-dp ledger show of "
+            "fl_dp 1.0 prints those of this file."
         )
 
 
@@ -341,14 +343,14 @@ def _known_arithmetic(noted: str, number: int) -> str:
     """The noted arithmetic. No epsilon is known of steps under a claim that was refuted."""
     if noted == _REFUTED:
         raise LedgerError(
-            f"entry {number} of the ledger paid for steps under an assumption about rounding that was "
-            "refuted since, so that no epsilon is known for these records (docs/privacy.md). Nothing was "
-            "changed or paid. Keep this file, and begin another ledger elsewhere (ledger, or --ledger), for "
-            "records that are not in this one. What was charged is said by fl-dp ledger show of fl_dp 1.0."
+            f"entry {number} of the ledger paid for steps under an assumption about rounding that has since "
+            "been refuted, so no epsilon is known for these records (docs/privacy.md). Nothing was "
+            "changed or paid. Keep this file, and start another ledger elsewhere (ledger, or --ledger), for "
+            "records that are not in this one. fl-dp ledger show of fl_dp 1.0 prints what was charged."
         )
     if noted not in ARITHMETICS:
         raise LedgerError(
-            f"entry {number} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
-            "cannot read; take a newer one."
+            f"entry {number} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp cannot "
+            "read; use a newer one."
         )
     return noted

@@ -123,8 +123,8 @@ class Database:
         if self.pragma("journal_mode") != "delete":
             raise LedgerError(
                 f"{self.path}: its last entries may be in a second file, the write-ahead log. No entry was "
-                "changed. End whoever has it open, and move them into this one by the statement "
-                '"PRAGMA journal_mode = DELETE" of sqlite3.'
+                "changed. End every process that has it open, then move them into this file with the "
+                'statement "PRAGMA journal_mode = DELETE" of sqlite3.'
             )
         for setting in _SETTINGS:
             self.execute(f"PRAGMA {setting}")
@@ -137,8 +137,8 @@ class Database:
             raise LedgerError(f"{self.path}: the ledger cannot be found: {error.strerror}.") from None
         if found != self._file:
             raise LedgerError(
-                f"{self.path}: is another file than the ledger that was opened; put that one back, or begin "
-                "again with this one."
+                f"{self.path}: is not the ledger file that was opened; put that one back, or start again "
+                "with this one."
             )
 
 
@@ -152,14 +152,16 @@ def _find(path: Path, file_format: Format, create: bool) -> tuple[Path, FileId]:
         path = real_path(path)
         if not path.exists():
             if not create:
-                raise LedgerError(f"{path}: there is no ledger; name the file that the client says it keeps.")
+                raise LedgerError(
+                    f"{path}: there is no ledger; name the file that the client reports as its ledger."
+                )
             _create(path, file_format)
         refuse_mount_point(path)
         if path.stat().st_nlink > 1:
             remove_leftovers(path)
         return path, sole_name(path)
     except OSError as error:
-        raise LedgerError(f"{path}: the ledger cannot be made or opened: {error.strerror}.") from None
+        raise LedgerError(f"{path}: the ledger cannot be created or opened: {error.strerror}.") from None
 
 
 def _create(path: Path, file_format: Format) -> None:
@@ -168,7 +170,7 @@ def _create(path: Path, file_format: Format) -> None:
     os.close(descriptor)
     temporary = Path(name)
     try:
-        with _named(path, "made"):
+        with _named(path, "created"):
             connection = sqlite3.connect(temporary, isolation_level=None)
             try:
                 connection.executescript(
@@ -199,7 +201,7 @@ def _named(path: Path, done: str = "read or written") -> Iterator[None]:
 def _remedy(error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_BUSY:
-        return f"Another process has held it for {_BUSY_SECONDS:g} s: wait for its end, or end it."
+        return f"Another process has held it for {_BUSY_SECONDS:g} s: wait for it to end, or end it."
     if code == sqlite3.SQLITE_NOTADB:
         return "If this is not the ledger, name the right file; if it is, restore it from a copy."
-    return "Free the disk or mend the file's rights; if the file is damaged, restore it from a copy."
+    return "Free disk space or fix the file's permissions; if the file is damaged, restore it from a copy."

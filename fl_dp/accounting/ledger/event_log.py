@@ -124,8 +124,8 @@ class EventLog:
 
     def _broken(self, number: int) -> LedgerError:
         return LedgerError(
-            f"{self.path}: entry {number} was edited or removed, so what the data have spent is not "
-            "known and nothing may be trained on them. Restore the file from a copy."
+            f"{self.path}: entry {number} was edited or removed, so it is not known what the data have "
+            "spent, and nothing may be trained on them. Restore the file from a copy."
         )
 
     def writing(self) -> AbstractContextManager[None]:

@@ -52,11 +52,11 @@ def check_continues(path: Path, rows: Sequence[Row], earlier: Sequence[Row]) -> 
     if len(rows) < len(earlier):
         raise LedgerError(
             f"{path}: holds {len(rows)} entries, the export {len(earlier)}: this is an older copy, and "
-            "what was spent since then is missing. Restore the newest copy, or do without one as "
-            "docs/operating.md says."
+            "what was spent since then is missing. Restore the newest copy, or continue without one as "
+            "docs/operating.md describes."
         )
     for row, exported in zip(rows, earlier, strict=False):
         if row != exported:
             raise LedgerError(
-                f"{path}: entry {row.id} is not the one of the export: the ledger was written anew."
+                f"{path}: entry {row.id} is not the one of the export: the ledger was rewritten."
             )

@@ -20,7 +20,7 @@ from fl_dp.schema import Read
 def _sketch(found: object) -> str:
     """A text that `sketch` may have written; ValueError for another."""
     if not isinstance(found, str):
-        raise ValueError("expected a text")
+        raise ValueError("expected a string")
     numbers_of(found)
     return found
 
@@ -109,23 +109,25 @@ def conflict(held: Identity, new: Identity) -> str:
     retire = _RETIRE.format(held=held.dataset)
     if held.unit != new.unit:
         return (
-            f"{held.dataset} has spent by the {held.unit}; {new.dataset}, which may hold some of the same "
-            f"data, would begin anew by the {new.unit}. Go on by the {held.unit} (unit), or {retire}."
+            f"{held.dataset} has spent with the {held.unit} as its unit of privacy; {new.dataset}, which may "
+            f"hold some of the same data, would start from zero with the {new.unit}. Keep the {held.unit} "
+            f"(unit), or {retire}."
         )
     if held.dataset == new.dataset:
         return (
-            f"data set {held.dataset} is entered with other contents. Restore the data (a random split needs "
-            f"the same seed in every run), or {retire}. Other data need another name (data-name)."
+            f"data set {held.dataset} is in this ledger with different contents. Restore the data (a random "
+            f"split needs the same seed in every run), or {retire}. Different data need a different name "
+            "(data-name)."
         )
     if held.fingerprint == new.fingerprint:
         return (
-            f"these data are entered as {held.dataset}, not {new.dataset}; use that name, so that what they "
-            "have spent still counts."
+            f"this ledger has these data as {held.dataset}, not {new.dataset}; use that name, so that what "
+            "they have spent still counts."
         )
     if held.source == new.source:
         return (
-            f"{held.source} is entered as {held.dataset}; {new.dataset} would share records with it, and "
-            f"what they have spent would not count. Split the data as before, or {retire}."
+            f"this ledger has {held.source} as {held.dataset}; {new.dataset} would share records with it, "
+            f"and what they have spent would not count. Split the data as before, or {retire}."
         )
     return (
         f"{new.dataset} seems to share many {new.unit}s with {held.dataset}, and what they have spent would "

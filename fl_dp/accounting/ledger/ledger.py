@@ -294,7 +294,7 @@ class Ledger:
         key = self._keys.get(paid.id) if same_result and paid.id in held.rounds else None
         if key is None:
             raise RoundTakenError(
-                f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
+                f"Round {request.server_round} of run {request.run} was already taken; it is not repeated."
             )
         return Reservation(paid.id, paid.entry, key, paid.committed)
 
@@ -327,7 +327,7 @@ def _fitting(entry: Entry, budget: Budget, held: OpenAccount) -> Entry:
     if run := held.unprotected_in:
         raise DeclinedError(
             f"These data were trained without protection in run {run}; no epsilon holds for them any "
-            "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
+            "more. Their operator may start over (fl-dp ledger retire); what is spent cannot be undone."
         )
     steps = budget.steps_that_fit(entry, held.spent)
     if steps == 0:

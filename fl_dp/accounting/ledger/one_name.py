@@ -34,8 +34,8 @@ def refuse_mount_point(path: Path) -> None:
     """LedgerError if the file itself, not its folder, is mounted: its journal would stay on one side."""
     if os.path.ismount(path) or str(path) in _mount_points():
         raise LedgerError(
-            f"{path}: this one file is mounted here, without the folder that it is in. After a crash the "
-            "journal beside the file would be missing on the other side. Mount its folder instead."
+            f"{path}: this file is mounted without its folder. After a crash the other side of the mount "
+            "would lack the journal beside the file. Mount its folder instead."
         )
 
 

@@ -31,14 +31,14 @@ class PayingAccount:
     Runs, clients and other loops that pay for the same data set in the same file count together.
 
     Args:
-        ledger: Open as long as the account is used.
-        name: Of the data set in the ledger.
+        ledger: It must stay open while the account is used.
+        name: Name of the data set in the ledger.
         size: The number of records; public.
         budget: The limit.
         records: The data set whose records pay; None if only their files are known.
         are_records_known: Whether the ledger knows these records by their contents.
         id: Number of the entry that opened the account.
-        state_of_records: By which a later change of the records is seen.
+        state_of_records: Shows whether the records changed later.
     """
 
     ledger: Ledger = field(repr=False)
@@ -65,7 +65,7 @@ class PayingAccount:
         if sample_rate is None and noise_multiplier is None:
             return Left(epsilon)
         if sample_rate is None or noise_multiplier is None:
-            raise ConfigError("left: give sample_rate and noise_multiplier, or neither.")
+            raise ConfigError("left: give both sample_rate and noise_multiplier, or neither.")
         most = Entry(sample_rate, noise_multiplier, MAX_STEPS)
         return Left(epsilon, self.budget.steps_that_fit(most, entries))
 

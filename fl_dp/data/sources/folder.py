@@ -103,7 +103,7 @@ def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
     declared, of_each = folder / _DECLARED, folder / _OF_EACH
     if not declared.exists():
         if of_each.exists():
-            raise DataError(f"{declared}: no such file; it declares the subgroups of {_OF_EACH}, in public.")
+            raise DataError(f"{declared}: no such file; it declares publicly the subgroups of {_OF_EACH}.")
         return ()
     divisions = _declared(declared)
     table = read_csv(of_each)
@@ -129,7 +129,9 @@ def _declared(path: Path) -> dict[str, Division]:
         raise DataError(str(error)) from None
     columns = content.get("columns")
     if set(content) != {"columns"} or not isinstance(columns, dict) or not columns or _FILE in columns:
-        raise DataError(f"{path}: expected parts [columns.NAME] and no more, NAME another than {_FILE}.")
+        raise DataError(
+            f"{path}: expected parts [columns.NAME] and no others, with a NAME other than {_FILE}."
+        )
     with located(path):
         return {name: _division(name, part) for name, part in columns.items()}
 

@@ -65,8 +65,8 @@ class Column:
         if self.kind in ("numbers", "number"):
             return self.numbers()
         raise DataError(
-            f"{self.where} cannot be labels; expected a ClassLabel, with its names, or floats. "
-            "datasets' cast_column makes one of integers."
+            f"{self.where} cannot be labels; expected a ClassLabel, with its names, or floats. datasets' "
+            "cast_column makes one from integers."
         )
 
     @cached_property

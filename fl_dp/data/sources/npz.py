@@ -78,7 +78,7 @@ def _inputs(name: str, arrays: Arrays, vocabulary: int) -> Tensor:
         if not vocabulary:
             raise DataError(
                 f"{name}: integers (n, T) are tokens, and the file declares no vocabulary; add the array "
-                "vocabulary, one integer above every token. Numbers that are no tokens are written as floats."
+                "vocabulary, one integer above every token. Write numbers that are not tokens as floats."
             )
         return torch.from_numpy(x.astype(np.int64, copy=False))
     if x.dtype == np.uint8 and x.ndim == 3:
@@ -100,11 +100,11 @@ def _targets(name: str, arrays: Arrays, *, tokens: bool) -> Tensor:
     y = arrays[name]
     if y.dtype.kind in "US":
         raise DataError(
-            f"{name}: holds texts; write integers, each label's place in the array classes, from 0."
+            f"{name}: holds texts; write integers, each label's index in the array classes, from 0."
         )
     columns = y.ndim == 2 and not tokens and y.shape[1] != 1
     if y.dtype.kind in "iub" and columns:
-        raise DataError(f"{name}: integers of shape {y.shape} are no classes, (n,). {COLUMNS_OF_INTEGERS}")
+        raise DataError(f"{name}: integers of shape {y.shape} are not classes (n,). {COLUMNS_OF_INTEGERS}")
     if y.dtype.kind in "iub" and y.ndim in (1, 2):
         return torch.from_numpy(y if y.dtype == np.bool_ else y.astype(np.int64, copy=False))
     if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
@@ -124,8 +124,8 @@ def _classes(arrays: Arrays, y: Tensor, vocabulary: int) -> tuple[str, ...]:
         return tuple(map(str, range(vocabulary)))
     raise DataError(
         "integer labels are classes: expected the array classes, with a name for each, such as "
-        'numpy.array(["no", "yes"]). How many there are is public, and never taken from labels. Numbers to '
-        "predict are written as floats."
+        'numpy.array(["no", "yes"]). Their number is public, and never taken from labels. Write numbers to '
+        "predict as floats."
     )
 
 
@@ -174,7 +174,7 @@ def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
     wanted = {f"{_PREFIX}{name}_test" for name in named}
     if missing := sorted(wanted - set(there)):
         raise DataError(
-            f"expected the array {missing[0]}, of each test record the place of its subgroup in "
+            f"expected the array {missing[0]}, for each test record the index of its subgroup in "
             f"{missing[0].removesuffix('_test')}."
         )
     return wanted | {f"{_PREFIX}{name}" for name in named}
@@ -195,7 +195,7 @@ def _subgroups(name: str, labels: np.ndarray, codes: np.ndarray) -> Subgroups:
         )
     if codes.dtype.kind not in "iu" or codes.ndim != 1:
         raise DataError(
-            f"{_PREFIX}{name}_test: expected integers (n,), each record's place in {_PREFIX}{name} from 0, "
+            f"{_PREFIX}{name}_test: expected integers (n,), each record's index in {_PREFIX}{name} from 0, "
             f"not {codes.dtype} of shape {codes.shape}."
         )
     return Subgroups(name, tuple(map(str, labels.tolist())), torch.from_numpy(codes.astype(np.int64)))
@@ -208,7 +208,7 @@ def write_npz(path: Path, train: TensorData | None, test: TensorData | None) -> 
         if data is None:
             continue
         if lost := [name for name in ("raw", "sites", "features") if getattr(data, name)]:
-            raise DataError(f"data: {' and '.join(lost)} cannot be handed over in memory; name their file.")
+            raise DataError(f"data: {' and '.join(lost)} cannot be passed in memory; name their file.")
         images = data.x.dtype == torch.uint8
         arrays |= {f"x_{split}": (data.x.permute(0, 2, 3, 1) if images else data.x).numpy()}
         arrays |= {f"y_{split}": data.y.numpy(), "classes": np.array(data.classes, dtype=np.str_)}

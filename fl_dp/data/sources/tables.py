@@ -67,7 +67,7 @@ def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
         _check_there(location)
         if split == "test" and schema.split == NONE and not schema.one(SplitColumn):
             raise DataError(
-                f'{location.path}: its schema says split = "none", so that there are no test data; '
+                f'{location.path}: its schema says split = "none", so there are no test data; '
                 'set evaluate = "off".'
             )
         table = read(location, schema)

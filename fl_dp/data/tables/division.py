@@ -93,7 +93,7 @@ def named_values(declared: Any, what: str) -> tuple[tuple[str, ...], tuple[tuple
 
 def values_of(found: Any, what: str) -> tuple[Value, ...]:
     if not isinstance(found, list) or not all(type(value) in (str, int, float) for value in found):
-        raise DataError(f"{what}: expected a list of texts and numbers.")
+        raise DataError(f"{what}: expected a list of strings and numbers.")
     return tuple(found)
 
 

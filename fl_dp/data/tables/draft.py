@@ -37,7 +37,7 @@ def draft_schema(
     if encoding != "utf-8":
         header.append(f"encoding = {_text(encoding)}")
     if decimal != ".":
-        header.append('decimal = ","                  # a guess: wrong where commas part thousands')
+        header.append('decimal = ","                  # a guess: wrong where commas separate thousands')
     lines = [
         *_preface(wishes, file),
         f"missing = [{', '.join(map(_text, _MISSING))}]",

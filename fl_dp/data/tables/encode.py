@@ -111,10 +111,10 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
         return dict(zip(schema.names, table.columns, strict=True))
     if missing := [name for name in schema.names if name not in table.names]:
         raise DataError(
-            f"there is no column {missing[0]!r}, which the schema declares: of the schema's "
-            f"{len(schema.names)} columns there are {len(schema.names) - len(missing)}. The schema may be "
-            "another table's, or the separator another. If the file has no line of names, set header = false "
-            "in the schema."
+            f"there is no column {missing[0]!r}, which the schema declares: the file has "
+            f"{len(schema.names) - len(missing)} of the schema's {len(schema.names)} columns. The schema may "
+            "be for another table, or the separator may be wrong. If the file has no line of names, set "
+            "header = false in the schema."
             + ' If its first line, which begins with "#", is a comment, delete it.'
             * table.names[0].startswith("#")
         )

@@ -23,7 +23,7 @@ _OTHERWISE = (
 _COMMENT = 'If the first line, which begins with "#", is a comment, delete it and all such lines.'
 _UTF_16 = (
     'is UTF-16. Save it as UTF-8: in Excel as "CSV UTF-8", elsewhere with iconv -f UTF-16 -t UTF-8. If tabs '
-    "separate its cells, say separator = \"\\t\" in the schema, --separator $'\\t' to fl-dp schema."
+    "separate its cells, set separator = \"\\t\" in the schema, --separator $'\\t' to fl-dp schema."
 )
 _EXCELS_NOTE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 _NOT_LATIN_1 = re.compile("[\x80-\x9f]")  # controls that no text has; in cp1252 letters and marks
@@ -50,7 +50,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
     width = len(rows[0])
     if ragged := next((number for number, row in enumerate(rows, 1) if len(row) != width), None):
         raise DataError(
-            f"{path}: line {ragged} (empty ones not counted) has not the first line's {width} cells. "
+            f"{path}: line {ragged} (empty ones not counted) does not have the first line's {width} cells. "
             f"{_way_on(text)}"
         )
     names = tuple(rows.pop(0)) if header else tuple(map(str, range(width)))
@@ -71,10 +71,10 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
     if encoding != "utf-8" and not content.isascii() and _is_utf8(content):
         raise DataError(f'{path}: is UTF-8, not {encoding}; set encoding = "utf-8".')
     if encoding == "latin-1" and _NOT_LATIN_1.search(text):
-        raise DataError(f'{path}: holds bytes that are no letters in latin-1; set encoding = "cp1252".')
+        raise DataError(f'{path}: holds bytes that are not letters in latin-1; set encoding = "cp1252".')
     if note := _EXCELS_NOTE.match(text):
         raise DataError(
-            f'{path}: the first line is a note to Excel. Delete it, and say separator = "{note[1]}" in the '
+            f'{path}: the first line is a note to Excel. Delete it, and set separator = "{note[1]}" in the '
             f'schema, --separator "{note[1]}" to fl-dp schema.'
         )
     return text

@@ -106,7 +106,7 @@ def _check_whole(schema: Schema) -> None:
     if not schema.input_columns:
         raise DataError('expected a column of kind "number" or "category": there is no input.')
     if bool(labels) == bool(targets):
-        raise DataError('expected columns of kind "label", or columns of kind "target", not both or none.')
+        raise DataError('expected either columns of kind "label" or columns of kind "target".')
     if len(labels) > 1 and (wrong := [one.name for one in labels if len(one.classes) != _FEWEST_CLASSES]):
         raise DataError(f"column {wrong[0]!r}: with several labels, each must have two classes, no and yes.")
     for kind, found in (("group", schema.of_kind(Group)), ("split", schema.of_kind(SplitColumn))):

@@ -70,8 +70,8 @@ def _check_spread(were_finite: Tensor, pulled: Tensor, names: Sequence[str]) -> 
     """NonFiniteError if a finite gradient became non-finite, unless there is only one example."""
     if len(pulled) > 1 and bool((were_finite & ~_finite(pulled)).any()):
         raise NonFiniteError(
-            f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
-            "examples one at a time."
+            f"{', '.join(names)}: values that are not finite, and no rule says which examples they belong "
+            "to; process the examples one at a time."
         )
 
 
@@ -101,8 +101,8 @@ def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, nu
     grads = torch.stack(found)
     if num_examples > 1 and not bool(grads.isfinite().all()):
         raise NonFiniteError(
-            f"{argument.key}: values that are not finite, and no rule to tell whose they are; take the "
-            "examples one at a time, or add a rule under fl_dp/engine/rules/."
+            f"{argument.key}: values that are not finite, and no rule says which examples they belong to; "
+            "process the examples one at a time, or add a rule under fl_dp/engine/rules/."
         )
     return grads
 
@@ -119,8 +119,8 @@ def _call_backward(use: Use, argument: Argument, grad: Tensor) -> Any:
     found: Any = node.apply(grad)  # type: ignore[no-untyped-call]
     if (len(found) if isinstance(found, tuple) else 1) != len(node.next_functions):
         raise NoRuleError(
-            f"{argument.key}: a torch.autograd.Function with arguments that are not tensors, so that the "
-            "engine cannot tell which gradient is the parameter's; pass tensors alone, add a rule under "
+            f"{argument.key}: a torch.autograd.Function with arguments that are not tensors, so the engine "
+            "cannot tell which gradient is the parameter's; pass tensors alone, add a rule under "
             "fl_dp/engine/rules/, or freeze the parameter (requires_grad_(False))."
         )
     return found

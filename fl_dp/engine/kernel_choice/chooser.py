@@ -154,7 +154,7 @@ def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[
     if not candidates:
         raise ConfigError(
             f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}; "
-            f"{' and '.join(map(repr, _FAMILIES))} mean the best kernel whose name begins so."
+            f"{' and '.join(map(repr, _FAMILIES))} each mean the best kernel whose name begins with it."
         )
     return candidates
 

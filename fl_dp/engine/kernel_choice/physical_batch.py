@@ -42,7 +42,7 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
                 return size
             size = min(size - 1, max(1, size * room // peak))
     raise ConfigError(
-        f"Not even one example fits {memory / 2**20:.0f} MiB; give the step more memory, or take a "
+        f"Not even one example fits in {memory / 2**20:.0f} MiB; give the step more memory, or use a "
         "smaller model or smaller inputs."
     )
 

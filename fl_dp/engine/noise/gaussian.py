@@ -84,7 +84,7 @@ def share_of_sum(
     clients fits 64 bits; clamping moves no two sums further apart.
     """
     if shares < 1:
-        raise ConfigError(f"shares={shares}: expected 1 at least.")
+        raise ConfigError(f"shares={shares}: expected at least 1.")
     grads = {name: _real(grad).contiguous().cpu() for name, grad in clipped.grads.items()}
     count = count_of(grads.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), count)
@@ -178,8 +178,8 @@ def _noisy(
     """(d,) int64: the sum, given as `grads`, and its noise, in multiples of the grid's spacing."""
     if len(clipped.norms) > clipped.most:
         raise ConfigError(
-            f"A sum over more than {clipped.most} examples, the most that were foreseen (`most`): its noise "
-            "would not cover its rounding. Is the batch a Poisson draw of the expected size?"
+            f"A sum over more than {clipped.most} examples, the most that were planned for (`most`): its "
+            "noise would not cover its rounding. Is the batch a Poisson draw of the expected size?"
         )
     total = multiples_of(grads.values(), grid)
     add_noise(total, grid, source)

@@ -114,7 +114,7 @@ def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int
     cut = MOST_MULTIPLE // passes
     if (size + error) * sensitivity / grid.spacing + 1 >= cut:
         raise ConfigError(
-            f"noise_multiplier={noise_multiplier:g}, {passes} passes: the grid is so fine that 64 bits do "
-            f"not hold the sum of {most} records; raise the multiplier or the physical batch size."
+            f"noise_multiplier={noise_multiplier:g}, {passes} passes: the grid is too fine for 64 bits to "
+            f"hold the sum of {most} records; raise the multiplier or the physical batch size."
         )
     return replace(grid, cut=cut)

@@ -51,8 +51,8 @@ class BatchAxis:
             raise ProbeError(
                 f"A tensor has {num_rows} rows in dimension {self.dim}, not a multiple of the {num_examples} "
                 "examples in the batch; every trainable layer must treat every example alike. Pass the "
-                "losses of each call to a virtual_step of its own; average those of tokens over each "
-                "example, by losses.view(N, -1).mean(1)."
+                "losses of each call to a virtual_step of its own; average token losses over each example, "
+                "by losses.view(N, -1).mean(1)."
             )
         per_example = num_rows // num_examples
         if self.between:

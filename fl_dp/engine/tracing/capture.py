@@ -48,8 +48,8 @@ REENTRANT = (
 _HIDING = {
     "CheckpointFunctionBackward": REENTRANT,
     "CompiledFunctionBackward": "torch.compile makes one operator of its part of the model, in which no "
-    "example's gradient can be told from another's; take what was compiled (its _orig_mod), compile only "
-    "frozen layers below all trainable ones, or use backend='eager'.",
+    "example's gradient can be told from another's; use the module that was compiled (its _orig_mod), "
+    "compile only frozen layers below all trainable ones, or use backend='eager'.",
 }
 
 # Operators on a list of tensors of any length, which treat all of them alike.

@@ -225,9 +225,9 @@ def call(
         raise ModelError(REENTRANT) from error
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
-            f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
-            "0 and 1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and "
-            "no other; wrap the model in a module that makes all else by itself. "
+            f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers 0 and "
+            "1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and no "
+            "other; wrap the model in a module that makes everything else itself. "
             f"{batch_second_layers(model)}".rstrip(),
             one_line(error),
         ) from error

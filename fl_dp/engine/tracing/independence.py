@@ -110,7 +110,7 @@ def _check_numbers(outputs: Outputs) -> None:
     for path, output in outputs.items():
         if bool(output.isnan().any()):
             raise ModelError(
-                f"Output {path} holds NaN for synthetic examples of normal numbers, so that nothing can be "
+                f"Output {path} holds NaN for synthetic examples of normal numbers, so nothing can be "
                 "checked; wrap the model in a module that brings its inputs into their range."
             )
 
@@ -188,8 +188,9 @@ def _check_batches(
         if moved(seen.outputs, after, change, alike, NUM_EXAMPLES, seen.examples):
             raise ProbeError(
                 "An example's output depends on its place in the batch, or on how many examples there are "
-                f"(seen with {len(rows)}): one example more would then change those of all others. Let the "
-                "model treat every row alike, and draw random numbers from torch's global generator alone."
+                f"(seen with {len(rows)}): one more example would then change the outputs of all others. Let "
+                "the model treat every row alike, and draw random numbers from torch's global generator "
+                "alone."
             )
 
 

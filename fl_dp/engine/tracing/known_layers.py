@@ -18,7 +18,7 @@ def refuse_parallel(model: nn.Module) -> None:
     if found := _named(model, lambda layer: isinstance(layer, nn.DataParallel | DistributedDataParallel)):
         raise ModelError(
             f"A model in DataParallel: {found}. It is copied to several devices, where the engine cannot "
-            "follow the parameters; take what is inside (its .module), on one device."
+            "follow the parameters; use the module inside (its .module), on one device."
         )
 
 
@@ -61,7 +61,7 @@ def batch_second_layers(model: nn.Module) -> str:
     if not found:
         return ""
     return (
-        f"Layers that take the batch in dimension 1: {found}. Unless the model transposes for them, pass "
+        f"Layers that expect the batch in dimension 1: {found}. Unless the model transposes for them, pass "
         "batch_first=True where they are made (for a transformer, to its layers)."
     )
 

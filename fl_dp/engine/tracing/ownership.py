@@ -220,8 +220,8 @@ def _mixed(key: UseKey) -> ProbeError:
         f"{key}: in this batch some rows belong to other examples' losses than when the model was checked. "
         "Either the losses mix examples (each must depend on its own example alone); or a hook or a backward "
         "function does, such as a norm, a mean or a sort over the whole batch (let it work within each "
-        "example: g.flatten(1).norm(dim=1) for g.norm()); or data decide where the model puts its rows (take "
-        "such examples one at a time)."
+        "example: g.flatten(1).norm(dim=1) for g.norm()); or data decide where the model puts its rows "
+        "(process such examples one at a time)."
     )
 
 

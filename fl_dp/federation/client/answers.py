@@ -144,7 +144,7 @@ def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
         spent = rounds.ledger.spent(account.dataset)
         return {"after": account.budget.epsilon_of(spent), "total": total_steps(spent)}
     except FlDpError as error:
-        logger.warning("what is spent cannot be noted: %s", error)
+        logger.warning("what is spent cannot be recorded: %s", error)
         return {"after": None, "total": None}
 
 

@@ -22,7 +22,7 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 FOLDER = "approvals"  # beside the ledger
-WAITS, REFUSED = "the run waits for its operator's approval.", "its operator does not take part in this run."
+WAITS, REFUSED = "the run waits for its operator's approval.", "its operator has declined this run."
 _YES, _NO = "yes", "no"
 _POLL_SECONDS = 0.2
 

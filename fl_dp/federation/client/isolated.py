@@ -42,7 +42,7 @@ def answered_apart(
     locks that they hold.
     """
     if threading.active_count() > 1:
-        raise LaunchError("a client with threads of its own cannot be forked; it must be started anew")
+        raise LaunchError("a client with threads of its own cannot be forked; it must be restarted")
     reading, writing = os.pipe()
     gc.collect()  # frozen reference cycles stay for ever: 69 KiB for each message
     gc.freeze()  # otherwise the child's collector would copy every page that it visits

@@ -174,9 +174,9 @@ def check_newest_ledger(file: Path, datasets: Collection[str] = ()) -> None:
     ]
     if missing:
         raise LedgerError(
-            f"{file}: does not have round {missing[-1].round} of run {missing[-1].run}, which is noted in "
-            f"{folder}: the ledger is an older copy or was started anew. Restore the newest copy, or do "
-            "without one as docs/operating.md says; spending cannot be undone."
+            f"{file}: does not have round {missing[-1].round} of run {missing[-1].run}, which {folder} "
+            "records: the ledger is an older copy or was recreated. Restore the newest copy, or continue "
+            "without one as docs/operating.md describes; spending cannot be undone."
         )
 
 

@@ -113,7 +113,7 @@ def read_own_model(file: Path) -> OwnModel:
         state = read_state(file.read_bytes())
         return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
     except (KeyError, ValueError, OSError):  # ConfigError is a ValueError
-        raise ConfigError(f"{file}: is no model of this site's own, or is damaged; delete it.") from None
+        raise ConfigError(f"{file}: is not a model of this site's own, or is damaged; delete it.") from None
 
 
 class OwnStates:

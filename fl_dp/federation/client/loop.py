@@ -107,7 +107,7 @@ class ClientLoop:
     def _join(self) -> None:
         if self._link.kit_has_ended:
             self._say(
-                "ended", "this kit's roster has ended: accept a new one (fl-dp accept), and start again"
+                "ended", "this kit's roster has expired: accept a new one (fl-dp accept), and start again"
             )
             raise SystemExit(1)
         self._link.join()
@@ -120,7 +120,7 @@ class ClientLoop:
             message = self._link.next_message()
         except FederationError as error:
             logger.error("%s: not answered", error)
-            self._say("unsigned", f"a message is not answered: {error}")
+            self._say("unsigned", f"a message could not be answered: {error}")
             time.sleep(_FIRST_PAUSE)  # otherwise a server could fill the log at line speed
             return
         self._pause = _FIRST_PAUSE  # not after a mere join: it could then rejoin twice a second for ever
@@ -149,16 +149,16 @@ class ClientLoop:
         try:
             self._link.beat()
         except LinkLostError as lost:
-            logger.warning("no sign of life: %s", lost)
+            logger.warning("heartbeat failed: %s", lost)
         except LinkRefusedError as refused:
-            logger.warning("no sign of life: %s", refused)
+            logger.warning("heartbeat failed: %s", refused)
             self._end = refused if refused.is_over else self._end
 
     def _handled(self, message: Message) -> RecordDict:
         handlers = _HANDLERS | {SECURE_SUM: self._member}
         handle = handlers.get(message.metadata.message_type)
         if handle is None:
-            return refusal_to_content(Refusal("failed", "it answers no messages of this kind"))
+            return refusal_to_content(Refusal("failed", "it does not answer messages of this kind"))
         context = Context(
             run_id=message.metadata.run_id,
             node_id=message.metadata.dst_node_id,
@@ -205,6 +205,6 @@ def told_to(path: Path, client: str) -> Tell:
             with open_private(path, append=True) as file:
                 file.write(json.dumps(line).encode() + b"\n")
         except OSError as error:
-            logger.warning("%s: not told (%s): %s", path, error.strerror, words)
+            logger.warning("%s: cannot be written (%s): %s", path, error.strerror, words)
 
     return tell

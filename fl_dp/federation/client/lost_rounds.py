@@ -35,8 +35,9 @@ class LostRounds:
         lost = table[_PAID] - table[_OPENED]
         if lost >= MOST_LOST:
             raise DeclinedError(
-                f"{lost} secure sums that this client had paid for were never opened, so it joins no more. "
-                f"An operator who knows the cause may delete {FOLDER}/*{_ENDING} beside the ledger."
+                f"{lost} secure sums that this client had paid for were never opened, so it joins no "
+                f"further ones. An operator who knows the cause may delete {FOLDER}/*{_ENDING} beside the "
+                "ledger."
             )
 
     def paid(self) -> None:

@@ -103,8 +103,8 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         )
     _require(
         plan.numerics == NUMERICS,
-        f"asks for numerics {plan.numerics}, this client's fl_dp has {NUMERICS}: the same round would "
-        "give another update here. Install one version of fl_dp at all sites",
+        f"asks for numerics {plan.numerics}, this client's fl_dp has {NUMERICS}: the same round would give "
+        "a different update here. Install one version of fl_dp at all sites",
     )
 
 

@@ -37,7 +37,7 @@ def registration_of(data: Examples, config: ClientConfig) -> DataDeclaration:
     if units > declared:
         raise DataError(
             f"public-size = {declared}: the data have {units} {config.unit_name}s. The guarantee holds for "
-            f"at most as many as are declared. Declare at least {units}, better a round number above."
+            f"at most the declared number. Declare at least {units}; better is a round number above it."
         )
     return _declaration(dataset_name(config), data, declared, config)
 
@@ -97,8 +97,8 @@ def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> Non
     """
     if units > held:
         raise LedgerError(
-            f"{config.ledger}: holds {dataset!r} with {held} {config.unit_name}s as its declared number, and "
-            f"there are {units}. To declare more, retire that account (fl-dp ledger retire)."
+            f"{config.ledger}: holds {dataset!r} with {held} {config.unit_name}s as its declared number, "
+            f"but there are {units}. To declare more, retire that account (fl-dp ledger retire)."
         )
 
 

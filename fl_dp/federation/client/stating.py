@@ -96,7 +96,7 @@ def _check_room(ledger: Path, run: str) -> None:
     file = openings_file(ledger)
     said = file.read_text(encoding="utf-8").count(f'"run": {json.dumps(run)}') if file.is_file() else 0
     if said >= MOST_OF_A_RUN:
-        raise LedgerError(f"{file}: {said} statements were made for run {run}; no more are made.")
+        raise LedgerError(f"{file}: {said} statements were made for run {run}; no further ones are made.")
 
 
 def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) -> None:

@@ -119,7 +119,7 @@ class Door:
         site = self._site(method, path, headers)
         scope["site"] = site.name
         if headers.get(SPOKEN) != PROTOCOL:
-            raise RequestRefusedError(426, "this server runs another version of fl_dp; install the same")
+            raise RequestRefusedError(426, "this server runs another version of fl_dp; install the same one")
         if self._over:
             self._told.add(site.key)
             raise RequestRefusedError(_OVER, "the run is over")
@@ -136,7 +136,7 @@ class Door:
                 signed(site.key)
             return await route.handle(self, site, route.request.FromString(content))
         except DecodeError:
-            raise RequestRefusedError(400, "not the message that belongs here") from None
+            raise RequestRefusedError(400, "not the expected message") from None
         finally:
             self._under_way[site.key] -= 1
 
@@ -150,7 +150,7 @@ class Door:
         if site is None:
             raise RequestRefusedError(401, "not a site of this federation")
         if self.hub.roster.is_over():
-            raise RequestRefusedError(403, "the server's roster has ended; ask the authority for a new one")
+            raise RequestRefusedError(403, "the server's roster has expired; ask the authority for a new one")
         return site
 
     def own_node(self, site: Site, node: int, run_id: int | None = None) -> int:
@@ -176,7 +176,7 @@ class Door:
 
 async def _activate(door: Door, site: Site, request: ActivateNodeRequest) -> Proto:
     if request.public_key != bytes.fromhex(site.key):
-        raise RequestRefusedError(400, "another key than the one that has signed")
+        raise RequestRefusedError(400, "a key other than the one that signed")
     node = door.hub.join(site)
     door.log(site, f"has joined as node {node}")
     return ActivateNodeResponse(node_id=node)
@@ -223,7 +223,7 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
     node = door.own_node(site, request.node.node_id, said.run_id)
     asked = asked_of(door.hub.state, said.reply_to_message_id)
     if asked is None or asked.metadata.dst_node_id != node:
-        raise RequestRefusedError(404, "nobody waits for this reply any more")
+        raise RequestRefusedError(404, "this reply is no longer awaited")
     answered = {
         "src_node_id": node,
         "dst_node_id": SUPERLINK_NODE_ID,
@@ -239,7 +239,7 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
         raise RequestRefusedError(400, "a reply with objects of another message")
     wanted = object_ids(request.message_object_trees[0], door.hub.room(said.reply_to_message_id).parts)
     if wanted is None:
-        raise RequestRefusedError(413, "a reply of too many objects")
+        raise RequestRefusedError(413, "a reply with too many objects")
     upload = door.hub.begin_upload(said.reply_to_message_id, node, said.message_id, wanted)
     return PushMessagesResponse(
         results={said.message_id: 0}, objects_to_push=upload.missing(), session_id=upload.session
@@ -309,7 +309,7 @@ class _Body:
             try:
                 event = await asyncio.wait_for(self._receive(), BODY_SECONDS)
             except TimeoutError:
-                raise RequestRefusedError(408, "no more of its body came") from None
+                raise RequestRefusedError(408, "the rest of its body did not arrive") from None
             if event["type"] != "http.request":
                 raise RequestRefusedError(400, "it was cut off")
             parts.append(event.get("body", b""))
@@ -319,7 +319,7 @@ class _Body:
             self.is_over = not event.get("more_body")
         body = b"".join(parts)
         if digest_of(body) != headers.get(DIGEST):
-            raise RequestRefusedError(401, "another body than the one that was signed")
+            raise RequestRefusedError(401, "a body other than the one that was signed")
         return body
 
 

@@ -130,7 +130,7 @@ class LinkGrid(BaseGrid):
         if self._hub.state.is_over(asked.message_id):
             return _TOO_LATE
         if not self._hub.is_here(asked.dst_node_id):
-            return Error(ErrorCode.NODE_UNAVAILABLE, f"site {site.name} is not there any more")
+            return Error(ErrorCode.NODE_UNAVAILABLE, f"site {site.name} is no longer connected")
         return None
 
     def _content(self, asked: Metadata, site: Site, upload: Upload) -> RecordDict:
@@ -138,7 +138,7 @@ class LinkGrid(BaseGrid):
         try:
             whole = upload.whole()
         except Exception as error:
-            raise FederationError(f"a reply that is no message ({type(error).__name__})") from None
+            raise FederationError(f"a reply that is not a message ({type(error).__name__})") from None
         said, known = whole.metadata, _reply_metadata(asked)
         same = ("run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "group_id", "message_type")
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():

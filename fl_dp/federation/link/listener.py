@@ -193,7 +193,7 @@ class _Certificate:
         except (ConfigError, OSError) as error:  # only one of its files is new yet, or no descriptor is left
             if time.monotonic() - self._told >= _TOLD_SECONDS:
                 self._told = time.monotonic()
-                logger.error("the certificate is not taken: %s", error)
+                logger.error("the new certificate is not used: %s", error)
             return
         self._seen = version
         logger.info("a new certificate is used from now on")
@@ -277,7 +277,7 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=512, dualstack_ipv6=both)
     except (OSError, OverflowError, ValueError) as error:  # ValueError: no IPv6 here
-        raise ConfigError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
+        raise ConfigError(f"{host}:{port}: cannot listen there: {error}; name another address.") from None
 
 
 def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:

@@ -249,7 +249,7 @@ class SiteLink:
         """The decoded message; FederationError unless the server has signed it for this site."""
         try:
             if unfolded(contents) > most_of_message():
-                raise ValueError("it unfolds to more than a message may take")
+                raise ValueError("it decompresses to more than a message may hold")
             whole = inflate_object_from_contents(bare.metadata.message_id, contents)
         except Exception as error:  # Flower's parser may raise anything on a server's bytes
             raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
@@ -314,12 +314,12 @@ class _SignedAndBounded:
 def _bounded(answer: httpx.Response) -> bytes:
     """The raw body; LinkLostError if it is compressed or too long."""
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
-        raise LinkLostError("what answers there is no server of fl_dp: its answer is compressed")
+        raise LinkLostError("what answers there is not an fl_dp server: its answer is compressed")
     content, most = bytearray(), _MOST_BYTES if answer.is_success else _MOST_WORDS
     for chunk in answer.iter_raw():
         content += chunk
         if len(content) > most:
-            raise LinkLostError(f"what answers there is no server of fl_dp: more than {most} bytes came")
+            raise LinkLostError(f"what answers there is not an fl_dp server: more than {most} bytes came")
     return bytes(content)
 
 
@@ -336,4 +336,4 @@ def _errors() -> Iterator[None]:
     except httpx.HTTPError as error:
         raise LinkLostError(str(error) or type(error).__name__) from None
     except ValueError as error:  # from Flower's client, for bytes that it cannot read
-        raise LinkLostError(f"what answers there is no server of fl_dp: {error}") from None
+        raise LinkLostError(f"what answers there is not an fl_dp server: {error}") from None

@@ -93,7 +93,7 @@ def unfolded(contents: dict[str, bytes]) -> int:
         if kind != _ARRAY:
             continue
         if any(get_object_head_values_from_object_content(contents[one])[0] != _CHUNK for one in children):
-            raise ValueError("an array of what are no chunks")
+            raise ValueError("an array whose parts are not chunks")
         chunks = json.loads(content.partition(_DIVIDER)[2])["arraychunk_ids"]
         total += sum(len(contents[children[chunk]]) for chunk in chunks)
     return total

@@ -93,7 +93,7 @@ class Attempt:
         for site in messages.keys() - valid.keys() if not enough else ():
             is_there = self.grid.site_of(self.nodes[site])
             self.sums.drop(
-                site, f"it did not answer within {seconds:g} s" if is_there else "it is not there any more"
+                site, f"it did not answer within {seconds:g} s" if is_there else "it is no longer connected"
             )
 
     def _seconds(self, stage: str) -> float:

@@ -89,7 +89,7 @@ class SecureGrid(GridOver):
         for message in list(self._asked.values()):
             site = self.site_of(message.metadata.dst_node_id)
             if site is None:
-                self._gone(message, "is not there any more")
+                self._gone(message, "is no longer connected")
             else:
                 left[site.key] = message
         while left:  # each failed attempt leaves somebody out
@@ -106,7 +106,7 @@ class SecureGrid(GridOver):
                         security_event("suspected", one_line(str(error)), who=name)
                     self._answer(attempt, left, None, one_line(str(error)))
                     return
-                logger.info("%s Others begin again.", one_line(str(error)))
+                logger.info("%s The others start again.", one_line(str(error)))
             for key, reason in attempt.sums.dropped.items():
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
 

@@ -127,7 +127,7 @@ class Terms:
         sites = [member.site for member in self.members]
         if len(sites) != self.head.clients or sites != sorted(set(sites)):
             raise ConfigError(
-                f"Terms of {counted(self.head.clients, 'client')}: expected as many sites, in order, once."
+                f"Terms of {counted(self.head.clients, 'client')}: expected that many sites, in order, once."
             )
 
     def place_of(self, site: str) -> int:

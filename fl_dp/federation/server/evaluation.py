@@ -32,7 +32,7 @@ def halves(data: TensorData) -> tuple[TensorData, TensorData]:
     """
     if len(data) < 2:
         raise DataError(
-            'keep-model = "best" needs at least two test records: one to choose with, one to measure with.'
+            'keep-model = "best" needs at least two test records: one to choose by, one to measure by.'
         )
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
     return data.subset(order[: len(data) // 2]), data.subset(order[len(data) // 2 :])

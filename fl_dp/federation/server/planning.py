@@ -134,7 +134,7 @@ def _check_budget(profile: ClientProfile) -> None:
     if not all(entry.private for entry in profile.spent):
         raise FederationError(
             "its data were trained without protection before; no epsilon holds for them any more. Its "
-            "operator may begin anew (fl-dp ledger retire); what is spent cannot be undone"
+            "operator may start over (fl-dp ledger retire); what is spent cannot be undone"
         )
     budget, spent, alone = budget_of(profile), profile.spent, profile.epsilon_alone
     if budget.epsilon_of(spent) >= budget.epsilon or (alone and budget.epsilon_alone_of(spent) >= alone):

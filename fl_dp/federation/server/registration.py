@@ -160,7 +160,7 @@ class Registration:
         if client.node_id in self._refused:
             return self._refused[client.node_id].why
         if client.node_id in self._unsure:
-            return "has not shown yet what its last round cost"
+            return "has not yet shown what its last round cost"
         if client.run_is_spent:
             return RUN_IS_SPENT
         if not client.can_take_part():
@@ -274,7 +274,7 @@ class Registration:
         return client
 
     def _announce(self, here: int) -> None:
-        text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} there"
+        text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} connected"
         if text != self._announced and here < self._config.min_clients:
             logger.info(text)
             self._announced = text
@@ -284,6 +284,6 @@ class Registration:
         refused = f" {len(self._refused)} refused: {whys}." if self._refused else ""
         silent = "".join(f" {name} {SILENT}." for name in sorted(self._silent()))
         return (
-            f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "
-            f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}{silent}"
+            f"A round needs min-clients = {self._config.min_clients} clients, {here} are connected after "
+            f"{seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}{silent}"
         )

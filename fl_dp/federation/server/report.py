@@ -56,7 +56,8 @@ class RunReporter:
     def announce(self) -> None:
         c = self._config
         logger.info(
-            "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
+            "%d rounds of %d clients (at least %d connected), noise multiplier %s, clipping bound %g, "
+            "weights %s",
             c.rounds,
             c.fit_clients,
             c.min_clients,
@@ -109,14 +110,14 @@ class RunReporter:
                 return "failed", by_reason((client.name, client.reason) for client in clients)
             if any(client.can_take_part() for client in clients):
                 return "budget-exhausted", (
-                    "Fewer clients than min-updates asks for are there with budget for one more step."
+                    "Fewer connected clients than min-updates asks for have budget for one more step."
                 )
             if any(client.run_is_spent for client in clients):
                 return "budget-exhausted", RUN_EPSILON_SPENT
             return "budget-exhausted", "No client has budget for one more step."
         lost = [report.lost for report in self.reports if report.lost]
         if last and lost and self._has_not_changed(last):
-            return "failed", f"No round has changed the model. The last one that was lost: {lost[-1]}"
+            return "failed", f"No round has changed the model. The last lost round: {lost[-1]}"
         if not any(client.rounds for client in clients):
             reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
             return "failed", f"No client ever trained: {reasons}"

@@ -142,7 +142,7 @@ def send_final_model(
     keys = {node: site.key if site else "" for node, site in sites.items()}  # later the node may be gone
     messages = {node: Message(content, node, FINAL_MODEL, ttl=seconds) for node in keys}
     heard = {node: one.content for node, one in ask(grid, messages, seconds) if one.has_content()}
-    logger.info("the final model was sent to %d sites, %d have it", len(messages), len(heard))
+    logger.info("the final model was sent to %d sites, and %d received it", len(messages), len(heard))
     return _statements(heard, keys)
 
 
@@ -156,7 +156,7 @@ def _statements(heard: Mapping[int, RecordDict], keys: Mapping[int, str]) -> lis
         text, signature = record.get("text"), record.get("signature")
         try:
             if not isinstance(text, str) or not isinstance(signature, bytes) or len(text) > MOST_CHARACTERS:
-                raise ConfigError("no readable statement.")
+                raise ConfigError("not a readable statement.")
             Statement.from_text(text)
         except ConfigError as error:
             logger.warning("node %d: %s", node, error)

@@ -46,7 +46,7 @@ from fl_dp.tasks.score_metrics import estimates
 logger = logging.getLogger("fl_dp")
 
 NO_ANSWER = "no answer before the evaluation was closed"
-NOT_ASKED = "was not there to be asked"
+NOT_ASKED = "was not connected"
 SHOWS_LESS = "its account of test records lacks earlier evaluations: restored from a backup, or retired"
 
 

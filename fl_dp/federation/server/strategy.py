@@ -326,7 +326,7 @@ class PrivateStrategy(Strategy):
         parts.reporting.lost = parts.aggregating.lost
         parts.reporting.opened = parts.aggregating.opened
         if parts.aggregating.lost:
-            logger.warning("round %d is lost, and paid for: %s", server_round, parts.aggregating.lost)
+            logger.warning("round %d is lost but paid for: %s", server_round, parts.aggregating.lost)
         return arrays, None
 
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
@@ -342,7 +342,7 @@ class PrivateStrategy(Strategy):
         """Keep the measured model if it is the best so far; go back to the best if this one has diverged."""
         diverged = self._kept.update(server_round, self.result.arrays, metrics)
         if diverged and self.kept:
-            logger.warning("round %d is rolled back, and paid for: %s", server_round, diverged)
+            logger.warning("round %d is rolled back but paid for: %s", server_round, diverged)
             self.reporting.lost = self.reporting.lost or diverged
             self.result.arrays = self.kept.arrays
             self._parts.aggregating.forget_steps()

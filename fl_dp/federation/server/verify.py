@@ -39,7 +39,7 @@ MOST_WORK = 10.0  # the most work of a site, in units of the quorum's: nobody ca
 TOLERANCE = 1e-6  # of a claimed epsilon: covers rounding between machines, but no other mechanism
 DECIMALS = 6  # of an epsilon in a refusal, which is rounded up
 NO_REPLY = "no reply before the round was closed"
-ENDED_WITHIN = "the run was ended before it had answered"
+ENDED_WITHIN = "the run ended before it answered"
 LOST_STEPS = (
     "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
     "or retired during the run"
@@ -90,7 +90,9 @@ class Quorum:
             self._pace = waited, max(self._steps[client] for client in updates)
         if self._new & set(missing) or any(waited < self._patience(one, *self._pace) for one in missing):
             return False
-        logger.info("%s missing, and grace is over after %.1f s", counted(len(missing), "answer"), waited)
+        logger.info(
+            "%s missing, and the grace period ended after %.1f s", counted(len(missing), "answer"), waited
+        )
         return True
 
     def _patience(self, client: str, seconds: float, steps: int) -> float:

@@ -201,11 +201,9 @@ def reasons_of(
         why_bound = "for images a tenth of that works best: only rate * bound matters then (arXiv 2206.07136)"
     elif config.max_grad_norm < 0.9 * made_up.norm:
         why_bound = "as large as noise allows: the larger it is, the better the probabilities"
-    why_rounds = (
-        f"as many as there are clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
-    )
+    why_rounds = f"as many as a round has clients, and at least {rule.LEAST_PARTICIPATIONS} for each client"
     if config.fit_clients == config.clients:
-        most_rounds = f"at most {rule.LEAST_PARTICIPATIONS} times as many as there are clients"
+        most_rounds = f"at most {rule.LEAST_PARTICIPATIONS} times the number of clients"
         why_rounds = f"one for each pass over the records, {most_rounds}"
     reasons = {
         "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
@@ -219,7 +217,7 @@ def reasons_of(
         ),
         "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
         "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
-        "optimizer_settings": "none: a client that is chosen only now and then has no momentum to continue",
+        "optimizer_settings": "none: a client that is chosen only occasionally has no momentum to continue",
         "optimizer_state": "without momentum there is none",
         "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",

@@ -38,7 +38,7 @@ def print_proposal(found: Proposal, say: Callable[[str], None]) -> None:
         "",
         f"noise-multiplier auto becomes {becomes}",
         *guarantee_lines(forecast),
-        f"all noise together is {forecast.noise_share:.2g} times as long as a sum of gradients that all "
+        f"the total noise is {forecast.noise_share:.2g} times as long as a sum of gradients that all "
         "agree; the smaller, the better for the model",
         *drowned_lines(forecast),
     ):

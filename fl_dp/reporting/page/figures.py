@@ -159,7 +159,7 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
 
 def _ends(found: Estimate) -> str:
     if found.value is None or found.low is None or found.high is None:
-        return "not told"
+        return "not reported"
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 

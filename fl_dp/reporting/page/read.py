@@ -121,7 +121,7 @@ def _site(found: Stated, summary: Summary | None) -> Site:
     try:
         said = Statement.from_text(found.text)
     except ConfigError as error:
-        return Site(found, None, signed, str(error))
+        return Site(found, None, signed, f"is {error}".rstrip("."))
     others = (
         " and ".join(speaks_of_another(said, summary.run, summary.digests.get("model"))) if summary else ""
     )

@@ -55,9 +55,9 @@ def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
         found = Share(min(1.0, _part_of_one(per_gpu * richest.gpus / richest.cpus)), _part_of_one(per_gpu))
     if not places(found, nodes):
         raise ConfigError(
-            f"clients-per-cpu = {config.clients_per_cpu}, clients-per-gpu = {config.clients_per_gpu}: "
-            f"a client needs {found.cpus:g} cores and {found.gpus:g} GPUs, and no machine has as much; "
-            "raise them, or leave them at 'auto'."
+            f"clients-per-cpu = {config.clients_per_cpu}, clients-per-gpu = {config.clients_per_gpu}: a "
+            f"client needs {found.cpus:g} cores and {found.gpus:g} GPUs, and no machine has that many; raise "
+            "them, or leave them at 'auto'."
         )
     return found
 

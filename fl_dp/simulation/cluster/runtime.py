@@ -74,7 +74,10 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     """
     if ray_is_there():
         if address:
-            raise ConfigError(f"--ray-address {address}: this process has joined a Ray; call ray.shutdown().")
+            raise ConfigError(
+                f"--ray-address {address}: this process has already joined a Ray cluster; call "
+                "ray.shutdown()."
+            )
         yield
         return
     if address:

@@ -186,7 +186,7 @@ def _check_together(claim: Claim[RoundReport | Summary], found: Found) -> None:
     for name, (truth, claimed) in expected.items():
         if not _same(truth, claimed):
             found.differs(
-                f"the federation's {name} is said to be {named(name, claimed)}, and by its clients' it is "
+                f"the federation's {name} is given as {named(name, claimed)}, but by its clients' it is "
                 f"{named(name, truth)}",
                 claim.where,
                 "the federation's guarantee does not follow from its clients'",
@@ -234,7 +234,7 @@ def _check_planned(
     total = max((one for one in plans if one is not None), default=0.0)
     if None in plans or not _same(total, summary.planned_epsilon):
         found.differs(
-            f"the federation's planned epsilon is said to be {shown(summary.planned_epsilon)}, and by its "
+            f"the federation's planned epsilon is given as {shown(summary.planned_epsilon)}, but by its "
             f"clients' it is {shown(None if None in plans else total)}",
             claim.where,
             "the guarantee of the whole plan does not follow from its clients'",

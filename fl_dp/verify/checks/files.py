@@ -120,7 +120,7 @@ def _last_round(
         if evidence.summary is not None or not isinstance(error, CutOffError):
             found.differs(str(error).rstrip("."), "", "the rest of rounds.jsonl was not checked")
             return None
-        found.note(str(error).rstrip("."), means="the run was ended while it wrote")
+        found.note(str(error).rstrip("."), means="the run ended while it was writing")
     if not all(masked):
         found.note(
             "no masks were used: whoever ran this saw each client's part of its secure sums",
@@ -128,7 +128,7 @@ def _last_round(
             "against them the epsilon alone holds, not the smaller one",
         )
     if evidence.summary and evidence.summary.masked not in (None, all(masked)):
-        found.differs("masked is another one in summary.json", "summary.json", _CHANGED)
+        found.differs("masked differs in summary.json", "summary.json", _CHANGED)
     return last
 
 
@@ -214,7 +214,7 @@ def _compare_fields(
 ) -> int:
     for name in names:
         if getattr(one, name) != getattr(other, name, None):
-            found.differs(f"{whose}{name} is another one in summary.json", where, means)
+            found.differs(f"{whose}{name} differs in summary.json", where, means)
     return len(names)
 
 
@@ -246,9 +246,9 @@ def _weights_of_file(path: Path) -> dict[str, Tensor]:
             with zipfile.ZipFile(file) as archive:
                 packed = any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
-            raise ConfigError(f"{path.name} is no model as fl_dp writes it.") from None
+            raise ConfigError(f"{path.name} is not a model as fl_dp writes them.") from None
     if packed:  # it could expand beyond all memory
-        raise ConfigError(f"{path.name} is compressed, as no model of fl_dp is; it was not read.")
+        raise ConfigError(f"{path.name} is compressed, which no model of fl_dp is; it was not read.")
 
     return load_weights(path, path.name)
 

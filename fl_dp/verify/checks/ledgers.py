@@ -104,14 +104,14 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
     except ValueError:
         holds = False
     if not holds:
-        found.differs("the commitment is not that of this salt and head", where, "it is of another ledger")
+        found.differs("the commitment does not match this salt and head", where, "it is of another ledger")
         return False
     book = ledger.book(head)
     if book is None:
         found.differs(
-            "the head that was committed to is no entry of this ledger",
+            "the head that was committed to is not an entry of this ledger",
             where,
-            "the ledger was rewritten since, or is another one",
+            "the ledger has since been rewritten, or is another one",
         )
         return False
     if said.one_run_ledger and not book.of_one_run:
@@ -191,8 +191,8 @@ def _say(name: str, since: _Since, last: Claim[RoundReport], found: Found) -> No
     client = last.report.clients[name]
     if not since.rounds:
         found.agrees(
-            f"{clean(since.whose)} has paid what client {clean(name)} has spent by the last line, and for no "
-            "round since"
+            f"{clean(since.whose)} has paid what client {clean(name)} has spent by the last line, and has "
+            "paid for no round since"
         )
         return
     steps = sum(one.entry.steps for one in since.rounds)
@@ -241,7 +241,7 @@ def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: s
     ]
     if not paid:
         found.not_given(
-            "what was paid for this run: no account of these ledgers has",
+            "what was paid for this run: no account of these ledgers shows any",
             "they are of other runs; give the ledgers that paid for this one",
         )
         return ""

@@ -123,12 +123,12 @@ def _check_account(
     _check_this_run(account, client, where, found)
     for name in ("delta", "budget", "accountant", "public_size"):
         if getattr(account, name) != getattr(client, name):
-            found.differs(f"{name} is another one in summary.json", where, _CHANGED)
+            found.differs(f"{name} differs in summary.json", where, _CHANGED)
     if said.retired != client.retired:
-        found.differs("retired is another one in summary.json", where, _CHANGED)
+        found.differs("retired differs in summary.json", where, _CHANGED)
     _check_arithmetic(account, client.arithmetic, where, found)
     if summary.federation is None or summary.federation.unit != account.unit:
-        found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
+        found.differs(f"unit {clean(account.unit)} differs in summary.json", where, _CHANGED)
     elif client.this_run is None:  # else the federation covers less than the statement
         _check_arithmetic(account, summary.federation.arithmetic, where, found)
     if not missing(merge(account.spent), client.charges):

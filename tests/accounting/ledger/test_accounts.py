@@ -71,7 +71,7 @@ def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
 )
 def test_what_a_newer_fl_dp_wrote_is_declined_by_name_and_stays(tmp_path, newer, words):
     path = written(tmp_path / "newer.sqlite", **newer)
-    before, words = path.read_bytes(), f"entry 2 of the ledger .*{words}, .*take a newer one"
+    before, words = path.read_bytes(), f"entry 2 of the ledger .*{words}, .*use a newer one"
     with pytest.raises(LedgerError, match=words), Ledger.open(path) as ledger:
         ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 2), BUDGET)
     with pytest.raises(ConfigError, match=words):
@@ -104,7 +104,7 @@ def test_an_edited_entry_is_refused_by_file_number_and_field_before_anything_is_
     for open_it in (Ledger.open, Ledger.open_existing):
         with pytest.raises(LedgerError, match=rf"edited\.sqlite: entry 2 of the ledger.*{words}") as refused:
             open_it(path)
-        assert "restore the file" in str(refused.value) or "take a newer one" in str(refused.value)
+        assert "restore the file" in str(refused.value) or "use a newer one" in str(refused.value)
     assert path.read_bytes() == before
 
 
@@ -165,7 +165,7 @@ def test_nothing_of_before_a_retirement_is_used_after_it(ledger):
     ledger.register("digits", "f1", 1000)
     with pytest.raises(LedgerError, match="not open to be committed"):
         ledger.commit(reservation)  # its result does not leave
-    with pytest.raises(DeclinedError, match="taken before"):
+    with pytest.raises(DeclinedError, match="already taken"):
         ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
 
 

@@ -32,10 +32,13 @@ def test_what_shares_no_records_may_stand_beside_it(other):
     ("changes", "words"),
     [
         ({"fingerprint": "f9"}, "same seed in every run), or retire set, part 0/2"),
-        ({"dataset": "copy", "source": "copy"}, "entered as set, part 0/2 (iid, seed 0), not copy; use that"),
+        (
+            {"dataset": "copy", "source": "copy"},
+            "has these data as set, part 0/2 (iid, seed 0), not copy; use that",
+        ),
         (
             {"dataset": "set, part 0/3 (iid, seed 0)", "fingerprint": "f9", "cut": "3 parts (iid, seed 0)"},
-            "set is entered as set, part 0/2 (iid, seed 0); set, part 0/3 (iid, seed 0) would share records",
+            "has set as set, part 0/2 (iid, seed 0); set, part 0/3 (iid, seed 0) would share records",
         ),
         ({"dataset": "set", "fingerprint": "f9", "cut": ""}, "set would share records with it"),
         (
@@ -76,9 +79,9 @@ def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_r
         ELSEWHERE,
     ):
         persons, records = replace(PERSONS, **changes), replace(PART, **changes)
-        assert "has spent by the record; " in conflict(PART, persons)
-        assert "Go on by the record (unit), or retire set, part 0/2" in conflict(PART, persons)
-        assert "has spent by the person; " in conflict(PERSONS, records)
+        assert "has spent with the record as its unit of privacy; " in conflict(PART, persons)
+        assert "Keep the record (unit), or retire set, part 0/2" in conflict(PART, persons)
+        assert "has spent with the person as its unit of privacy; " in conflict(PERSONS, records)
 
 
 def test_the_same_persons_with_new_records_and_the_same_records_of_new_persons_are_noticed():
@@ -92,8 +95,12 @@ def test_the_same_persons_with_new_records_and_the_same_records_of_new_persons_a
 def test_a_persons_new_records_do_not_begin_anew_by_the_other_unit():
     """By the record the names that records are grouped by are known, too: they may be persons'."""
     records = replace(PERSONS, **ELSEWHERE, sketch=sketch(RECORDS[25:], b"key"), unit="record")
-    assert "set, part 0/2 (iid, seed 0) has spent by the person; copy" in conflict(PERSONS, records)
-    assert "copy has spent by the record; set, part 0/2" in conflict(records, PERSONS)
+    assert "set, part 0/2 (iid, seed 0) has spent with the person as its unit of privacy; copy" in conflict(
+        PERSONS, records
+    )
+    assert "copy has spent with the record as its unit of privacy; set, part 0/2" in conflict(
+        records, PERSONS
+    )
     # two tables of one hospital are grouped by the same name, and need not share a record
     assert conflict(replace(PERSONS, unit="record"), records) == ""
 

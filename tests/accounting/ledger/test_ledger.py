@@ -69,7 +69,7 @@ def test_budgets_span_runs_and_end_at_the_wall(path):
 
 def test_a_replayed_round_is_declined_and_costs_nothing(ledger):
     ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
-    with pytest.raises(DeclinedError, match="Round 1 of run run was taken before"):
+    with pytest.raises(DeclinedError, match="Round 1 of run run was already taken"):
         ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     assert ledger.spent("digits") == (Entry(0.1, 1.0, 2),)
 
@@ -82,10 +82,10 @@ def test_parts_of_another_cut_are_refused_until_the_first_ones_are_retired(ledge
     for part in ("a", "b"):
         ledger.register(part, f"f-{part}", 9, source="set", cut="2 parts")
     for name, cut in (("c", "3 parts"), ("set", "")):
-        with pytest.raises(LedgerError, match=f"set is entered as a; {name} would share records"):
+        with pytest.raises(LedgerError, match=f"this ledger has set as a; {name} would share records"):
             ledger.register(name, "f4", 9, source="set", cut=cut)
     ledger.retire("a")
-    with pytest.raises(LedgerError, match="set is entered as b"):
+    with pytest.raises(LedgerError, match="this ledger has set as b"):
         ledger.register("set", "f4", 9)
     ledger.retire("b")
     assert ledger.register("set", "f4", 9) == 9

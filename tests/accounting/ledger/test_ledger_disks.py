@@ -43,7 +43,7 @@ def test_where_nothing_can_be_written_nothing_is_reserved_or_committed(ledger):
 
 
 def test_a_ledger_that_cannot_be_made_is_not_half_made(tmp_path):
-    with no_byte_can_be_written(), pytest.raises(LedgerError, match="cannot be made"):
+    with no_byte_can_be_written(), pytest.raises(LedgerError, match="cannot be created"):
         Ledger.open(tmp_path / "ledger.sqlite")
     assert list(tmp_path.iterdir()) == []
 

@@ -41,7 +41,7 @@ def test_a_ledger_that_is_named_twice_moved_or_replaced_while_it_is_open_is_not_
         with pytest.raises(LedgerError, match="cannot be found"):
             reserve(ledger, 2)
         shutil.copy(tmp_path / "elsewhere", path)
-        with pytest.raises(LedgerError, match="is another file than the ledger that was opened"):
+        with pytest.raises(LedgerError, match="is not the ledger file that was opened"):
             reserve(ledger, 2)
 
 
@@ -50,7 +50,7 @@ def test_a_link_that_leads_nowhere_begins_no_ledger(tmp_path, target):
     (tmp_path / "link").symlink_to(tmp_path / target)
     with pytest.raises(LedgerError, match=r"link: a link to .* where there is no ledger"):
         Ledger.open(tmp_path / "link")
-    with pytest.raises(LedgerError, match="cannot be made"):
+    with pytest.raises(LedgerError, match="cannot be created"):
         Ledger.open(tmp_path / "link" / "ledger.sqlite")
     assert [file.name for file in tmp_path.iterdir()] == ["link"]
 
@@ -71,7 +71,7 @@ def test_a_file_on_another_device_than_its_folder_is_refused(path, monkeypatch):
     """As a container sees it, on a system that does not list what is mounted."""
     monkeypatch.setattr(one_name, "_MOUNTS", path.parent / "absent")
     monkeypatch.setattr(os.path, "ismount", lambda name: name == path)
-    with pytest.raises(LedgerError, match="without the folder that it is in"):
+    with pytest.raises(LedgerError, match="is mounted without its folder"):
         Ledger.open(path)
 
 
@@ -109,5 +109,5 @@ def test_a_single_file_that_is_mounted_is_refused(path, tmp_path):
         [*inside, sys.executable, "-c", MOUNTED], capture_output=True, text=True, timeout=60
     )
     assert result.returncode == 0, result.stderr
-    assert "ledger file: this one file is mounted here" in result.stdout
+    assert "ledger file: this file is mounted without its folder" in result.stdout
     assert "Mount its folder instead" in result.stdout

@@ -149,7 +149,7 @@ def test_a_round_whose_key_is_gone_is_taken(path, ledger, older):
         ledger.erase_keys("run", 1)
     with Ledger.open(path) as reopened:
         for _ in range(2):
-            with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
+            with pytest.raises(RoundTakenError, match="was already taken; it is not repeated"):
                 pay(reopened)
         assert len(pay(reopened, 2)) == SETS
 
@@ -200,7 +200,7 @@ def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
     connection.execute("INSERT INTO payment_keys VALUES (99999, x'00')")
     connection.commit()
     connection.close()
-    with pytest.raises(LedgerError, match="entry 99999 of the ledger is no reservation; restore it"):
+    with pytest.raises(LedgerError, match="entry 99999 of the ledger is not a reservation; restore the file"):
         ledger.erase_keys("run", 1)
 
 

@@ -58,8 +58,8 @@ REFUSED = {
     "passes": "paid for passes of random allocation",
     "list": "is a list of noise multipliers that its account keeps to",
     "copies": "paid for sums in which a person may have records at several clients",
-    "no-arithmetic": "paid for steps under an assumption about rounding that was refuted since",
-    "assumed": "paid for steps under an assumption about rounding that was refuted since",
+    "no-arithmetic": "paid for steps under an assumption about rounding that has since been refuted",
+    "assumed": "paid for steps under an assumption about rounding that has since been refuted",
 }
 
 
@@ -67,7 +67,7 @@ REFUSED = {
 def test_what_cannot_be_accounted_for_any_more_is_refused_before_anything_is_paid(name, tmp_path):
     path, entry = the_copy(name, tmp_path), EXPECTED["refused by 2.0.0"][name]["entry"]
     before = path.read_bytes()
-    words = f"entry {entry} of the ledger {REFUSED[name]}, .* begin another ledger elsewhere"
+    words = f"entry {entry} of the ledger {REFUSED[name]}, .* start another ledger elsewhere"
     for open_it in (Ledger.open, Ledger.open_existing):
         with pytest.raises(LedgerError, match=words), open_it(path) as ledger:
             ledger.register("more", "f", 100)

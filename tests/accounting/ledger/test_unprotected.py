@@ -79,7 +79,7 @@ def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
         return ledger.reserve_all([request])[0]
 
     first = reserve(NO_NOISE, None, "i")
-    with pytest.raises(DeclinedError, match="taken before"):
+    with pytest.raises(DeclinedError, match="already taken"):
         _unprotected(ledger)
     assert reserve(NO_NOISE, None, "i") == first
     assert isinstance(reserve(MECHANISM, BUDGET, "j"), DeclinedError)

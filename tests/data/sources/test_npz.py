@@ -92,14 +92,17 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"y_train": np.array(["a", "b", "c"])}, "y_train: holds texts; write integers"),
         (
             {"y_train": np.array([0.0, 1, np.nan])},
-            r"not 3: the labels are floats.*integers, by .*astype\(int\).*; where a label is",
+            r"not 3: the labels are floats.*integers: .*astype\(int\).*; leave out records without",
         ),
         ({"y_train": np.array([True, True, False])}, r"not torch\.bool of shape \(3,\)"),  # of three classes
         ({"y_train": np.eye(3, dtype=int)}, r"y_train: integers of shape \(3, 3\).*argmax\(1\).*float32"),
         ({"x_train": np.zeros((3, 8, 8, 3))}, r"split train: Inputs .*x\.transpose\(0, 3, 1, 2\)"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
         ({"x_train": np.zeros((3, 2), dtype=int)}, "declares no vocabulary; add the array vocabulary"),
-        ({"x_train": np.eye(3), "vocabulary": np.array(9)}, "vocabulary = 9: expected a number of tokens if"),
+        (
+            {"x_train": np.eye(3), "vocabulary": np.array(9)},
+            "vocabulary = 9: expected the number of tokens if",
+        ),
         ({"vocabulary": np.array([9])}, "vocabulary: expected one integer >= 1"),
         ({"vocabulary": np.array(0)}, "vocabulary: expected one integer >= 1"),
         ({"groups_train": np.array([0.5, 1, 2])}, r"expected names or integers \(n,\), not float64"),

@@ -83,7 +83,10 @@ def test_records_keep_their_subgroups_when_some_are_taken(written: Written, sche
         ('kind = "subgroup"\nsubgroups = []', "'note': expected at least one subgroup"),
         ('kind = "subgroup"\nsubgroups = { a = [1], b = [1.0] }', "'note': a value appears twice"),
         ('kind = "subgroup"\nsubgroups = ["other"]', "'note': subgroups: 'other' is the name for all cells"),
-        ('kind = "subgroup"\nsubgroups = [["a"]]', "'note': subgroups: expected a list of texts and numbers"),
+        (
+            'kind = "subgroup"\nsubgroups = [["a"]]',
+            "'note': subgroups: expected a list of strings and numbers",
+        ),
         ('kind = "subgroup"\nbands = [2, 1]', r"'note': expected bands = \[BOUND, ...\], public numbers"),
         ('kind = "subgroup"\nbands = [nan]', "'note': expected bands"),
         ('kind = "subgroup"\nbands = [true]', "'note': expected bands"),

@@ -34,7 +34,10 @@ def test_cells_are_texts_without_spaces_around_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"a,b\nsecret,2\nsecret\n", r"line 3 \(empty ones not counted\) has not the first line's 2 cells"),
+        (
+            b"a,b\nsecret,2\nsecret\n",
+            r"line 3 \(empty ones not counted\) does not have the first line's 2 cells",
+        ),
         (b"a,b\nsecret,2,3\n", 'line 2 .*Another separator\\? Set separator = ";" in the schema'),
         (b"a,b\n", "there are no records"),
         (b"", "there are no records"),
@@ -66,7 +69,7 @@ def test_a_record_is_the_same_in_any_encoding(tmp_path: Path) -> None:
     [
         ("utf-8", "cp1252", r't\.csv: is UTF-8, not cp1252; set encoding = "utf-8"'),
         ("utf-8", "latin-1", "is UTF-8, not latin-1"),
-        ("cp1252", "latin-1", 'no letters in latin-1; set encoding = "cp1252"'),
+        ("cp1252", "latin-1", 'not letters in latin-1; set encoding = "cp1252"'),
         ("cp1252", "utf-8", "not all of it is utf-8"),
     ],
 )
@@ -125,7 +128,7 @@ def test_utf_16_is_named_and_the_advice_helps(tmp_path: Path, encoding: str) -> 
 def test_excels_first_line_is_named_and_the_advice_helps(tmp_path: Path, line: str, separator: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"\ufeff{line}age;ill\n50;no\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r'note to Excel\. Delete it, and say separator = ";"'):
+    with pytest.raises(DataError, match=r'note to Excel\. Delete it, and set separator = ";"'):
         read_csv(path, separator=separator)
     path.write_text("".join(path.read_text(encoding="utf-8-sig").splitlines(True)[1:]))
     assert rows(read_csv(path, separator=";")) == [("50", "no")]

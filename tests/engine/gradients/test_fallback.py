@@ -45,7 +45,7 @@ def test_an_infinite_row_beside_other_examples_is_refused_and_alone_it_may_be():
     grad = torch.ones(3, 4, dtype=torch.float64)
     assert torch.equal(masked_grads(use, argument, grad, BatchAxis(), 3)[0], -torch.ones_like(weight))
     grad[1] = torch.inf
-    with pytest.raises(NonFiniteError, match="no rule to tell whose they are"):
+    with pytest.raises(NonFiniteError, match="no rule says which examples they belong to"):
         masked_grads(use, argument, grad, BatchAxis(), 3)
     use, argument = _use(x[:1] - weight, w=weight)
     assert masked_grads(use, argument, grad[1:2], BatchAxis(), 1).isinf().all()

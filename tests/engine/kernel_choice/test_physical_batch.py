@@ -85,7 +85,7 @@ def _runs_out(_):
 
 @pytest.mark.parametrize("step", [_runs_out, _Step(lambda n: 2**22)])
 def test_not_even_one_example_fits(step):
-    with pytest.raises(ConfigError, match=r"Not even one example fits 3 MiB; give the step more memory"):
+    with pytest.raises(ConfigError, match=r"Not even one example fits in 3 MiB; give the step more memory"):
         largest_batch(step, 3 * 2**20, CPU, at_most=64)
 
 

@@ -66,7 +66,7 @@ def test_a_grid_so_fine_that_a_pass_could_be_cut_is_refused():
         grid = pass_grid(1.0, noise_multiplier, COUNT, MOST, SIZE)
         assert most / grid.spacing < grid.cut
         assert PASSES * grid.cut <= 2**62
-    with pytest.raises(ConfigError, match="64 bits do not hold the sum of 100 records"):
+    with pytest.raises(ConfigError, match="too fine for 64 bits to hold the sum of 100 records"):
         pass_grid(1.0, 1e-12, COUNT, MOST, SIZE)
 
 

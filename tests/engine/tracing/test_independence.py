@@ -99,7 +99,7 @@ def test_a_model_that_cannot_be_called_says_so_and_its_words_are_not_ours():
         _check(lambda x: x[:, 7])
     sent = pickle.loads(pickle.dumps(refusal.value))  # as from an actor
     assert str(sent).endswith("The model's own words: index 7 is out of bounds for dimension 1 with size 4")
-    assert sent.own_words.endswith("makes all else by itself.")
+    assert sent.own_words.endswith("makes everything else itself.")
     assert "own words" not in sent.own_words
 
 

@@ -62,7 +62,7 @@ def test_it_is_paid_for_before_a_record_is_counted(real_client, monkeypatch):
     (test,) = [one for name, one in seen[0].items() if name.endswith(TEST_RECORDS)]
     assert [(paid.entry.steps, paid.committed) for paid in test.rounds] == [(1, False)]
     again = ask(client)  # what was paid for stays spent, and is not asked again
-    assert "was taken before" in again.reason
+    assert "was already taken" in again.reason
     _allow_more(client)
     assert ask(client, replace(PLAN, server_round=2)).spent[0].steps == 2
 

@@ -278,10 +278,10 @@ def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(si
         file.unlink()
         with Ledger.open(file):
             pass
-        with pytest.raises(LedgerError, match="was started anew"):
+        with pytest.raises(LedgerError, match="was recreated"):
             check_newest_ledger(file, ["digits, part 0/2 (iid, seed 0)"])
-        with pytest.raises(LedgerError, match="was started anew"):
+        with pytest.raises(LedgerError, match="was recreated"):
             check_newest_ledger(file)
         site.register()
-    with pytest.raises(LedgerError, match="is an older copy or was started anew"):
+    with pytest.raises(LedgerError, match="is an older copy or was recreated"):
         check_newest_ledger(file)

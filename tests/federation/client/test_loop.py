@@ -18,7 +18,7 @@ from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, STATEMENT, set_
 
 LOST = LinkLostError("connection refused")
 OVER = LinkRefusedError(410, "the run is over")
-LATE = LinkRefusedError(404, "nobody waits for this reply any more")
+LATE = LinkRefusedError(404, "this reply is no longer awaited")
 UNSIGNED = FederationError("the instruction lacks the signature")
 
 
@@ -101,7 +101,7 @@ CLOCK = LinkRefusedError(401, "your clock is 400 s ahead; set it")
         ([LOST, LOST, None, LOST, None], [None, LOST, None, StopError()], [AGAIN, JOINED, AGAIN, JOINED]),
         ([CLOCK, None], [StopError()], [f"the server refuses: {CLOCK}; trying again", JOINED]),
         ([None, None], [LinkRefusedError(409, "not joined"), StopError()], [JOINED]),  # has lapsed
-        ([None], [UNSIGNED, None, StopError()], [JOINED, f"a message is not answered: {UNSIGNED}"]),
+        ([None], [UNSIGNED, None, StopError()], [JOINED, f"a message could not be answered: {UNSIGNED}"]),
     ],
 )
 def test_it_outlives_its_server_and_tells_of_each_change_once(
@@ -134,7 +134,7 @@ def test_an_unknown_kind_is_refused_and_what_goes_wrong_at_home_stays_there() ->
     run(link)
     words = [content[REFUSAL]["reason"] for content in link.sent]
     assert words == [
-        "it answers no messages of this kind",
+        "it does not answer messages of this kind",
         "its own settings cannot be used; its own log says why",
     ]
 
@@ -155,7 +155,7 @@ def test_news_is_a_line_for_the_starter_and_a_full_disk_ends_no_client(
     (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
     assert {"client": "north", "what": "lost", "words": "words"}.items() <= json.loads(line).items()
     told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", JOINED)
-    assert f"not told (No such file or directory): {JOINED}" in caplog.text
+    assert f"cannot be written (No such file or directory): {JOINED}" in caplog.text
 
 
 def test_a_server_that_accepts_and_then_refuses_is_joined_and_reported_rarely(

@@ -161,7 +161,7 @@ def test_the_physical_batch_is_chosen_for_a_memory_from_shapes_alone(tmp_path, d
 def test_a_memory_that_no_example_fits_costs_nothing(site, data):
     model = nn.Linear(5, 100_000)
     wide = TensorData(data.x, data.y, tuple(map(str, range(100_000))))
-    with pytest.raises(ConfigError, match="Not even one example fits 1 MiB"):
+    with pytest.raises(ConfigError, match="Not even one example fits in 1 MiB"):
         site.train(wide, model=model, physical_batch_size="auto", memory_mib=1)
     assert site.spent() == ()
 

@@ -93,7 +93,7 @@ def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Feder
     headers = signed_by_north(federation, FLEET[0], body)
     assert request(federation, FLEET[0], body, headers)[0] == 200
     node = federation.node("north")
-    other = "another body than the one that was signed"
+    other = "a body other than the one that was signed"
     assert request(federation, FLEET[0], body, headers) == (401, "this request was answered before")
     assert request(federation, FLEET[0], body + b"\0", headers) == (401, other)
     assert request(federation, "/v1/fleet/deactivate-node", body, headers) == (401, "not signed")
@@ -121,7 +121,7 @@ def test_another_version_is_refused_in_words(federation: Federation, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(signed_request, "PROTOCOL", "1")
         headers = signed_by_north(federation, FLEET[0])
-    words = "this server runs another version of fl_dp; install the same"
+    words = "this server runs another version of fl_dp; install the same one"
     assert request(federation, FLEET[0], headers=headers) == (426, words)
 
 
@@ -252,7 +252,7 @@ def test_a_site_that_was_left_out_since_is_refused_at_its_next_request(federatio
     assert refused(link._client.PullMessages, pull) == (401, "not a site of this federation")
     federation.hub.use(replace(roster, expires="2020-01-01T00:00:00+00:00"))
     status, words = refused(link._client.PullMessages, pull)
-    assert (status, words.split(";")[0]) == (403, "the server's roster has ended")
+    assert (status, words.split(";")[0]) == (403, "the server's roster has expired")
 
 
 def test_a_key_that_is_not_known_makes_it_look_for_a_newer_roster(federation: Federation) -> None:

@@ -58,7 +58,7 @@ def test_a_site_that_joins_again_is_another_node_and_its_old_message_failed(fede
     message = federation.asked("north", link)
     federation.joined("north")
     assert federation.node("north") != before
-    assert federation.reply_to(message).error.reason == "site north is not there any more"
+    assert federation.reply_to(message).error.reason == "site north is no longer connected"
 
 
 def test_a_silent_site_is_soon_not_waited_for(
@@ -107,7 +107,7 @@ def test_an_answer_is_taken_once(federation: Federation) -> None:
     message = federation.asked("north", link)
     link.answer(message, REPORT)
     federation.reply_to(message)
-    with pytest.raises(LinkRefusedError, match="nobody waits") as refused:
+    with pytest.raises(LinkRefusedError, match="no longer awaited") as refused:
         link.answer(message, RecordDict({"report": ConfigRecord({"ok": False})}))
     assert refused.value.is_late
 
@@ -158,7 +158,9 @@ def test_an_answer_with_the_content_of_another_message_is_an_error(
     message = federation.asked("north", link)
     push_raw(link, message, **forged)
     reply = federation.reply_to(message)
-    assert ("content belongs to another message" if "inner" in forged else "no message") in reply.error.reason
+    assert (
+        "content belongs to another message" if "inner" in forged else "not a message"
+    ) in reply.error.reason
     assert reply.metadata.reply_to_message_id == message.metadata.message_id  # the strategy looks it up so
     assert federation.answer("north", link).has_content()  # and the next one is as good as ever
 
@@ -204,7 +206,7 @@ def test_a_message_is_over_when_its_time_has_passed(
     now = time.monotonic
     monkeypatch.setattr(hub_module, "time", SimpleNamespace(monotonic=lambda: now() + 61.0))
     assert state.get_message_ins(federation.node("north"), 1) == []
-    with pytest.raises(LinkRefusedError, match="nobody waits"):
+    with pytest.raises(LinkRefusedError, match="no longer awaited"):
         link.answer(fetched, REPORT)
     (reply,) = federation.grid.pull_messages([unseen])
     assert reply.error.reason == "it did not answer in time"
@@ -229,7 +231,7 @@ def test_a_message_that_is_given_up_leaves_nothing_and_a_late_answer_is_refused(
     assert all(federation.hub.state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
     federation.grid.give_up([other])
     assert kept(federation) == []
-    with pytest.raises(LinkRefusedError, match="nobody waits") as refused:
+    with pytest.raises(LinkRefusedError, match="no longer awaited") as refused:
         link.answer(begun, REPORT)
     assert refused.value.is_late
 

@@ -231,7 +231,7 @@ def test_a_new_certificate_is_served_by_the_server_that_runs(
     new = kit.tls_key.read_bytes()
     kit.tls_key.write_bytes(key)
     assert served() == before
-    assert caplog.text.count("the certificate is not taken") == 1
+    assert caplog.text.count("the new certificate is not used") == 1
     kit.tls_key.write_bytes(new)
     after = served()
     assert after == ssl.PEM_cert_to_DER_cert(kit.tls_certificate.read_text())

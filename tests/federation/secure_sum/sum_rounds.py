@@ -123,7 +123,7 @@ class Wire(BaseGrid):
             return None
         if content is None:
             self.gone.add(number)
-            return Message(Error(1, f"site {number} is not there any more"), reply_to=message)
+            return Message(Error(1, f"site {number} is no longer connected"), reply_to=message)
         asked = Message(content, message.metadata.dst_node_id, message.metadata.message_type)
         set_metadata(asked, message_id=message.metadata.message_id)
         roster = (one.key.public for one in self.members)

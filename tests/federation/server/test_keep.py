@@ -50,7 +50,7 @@ def test_a_round_that_diverges_is_rolled_back_to_the_best_and_reported_as_paid(f
     strategy, seen = run(fakes, [2.0, 1.0, 1.5, bad, 0.9])
     assert seen == [0.0, 1.0, 2.0, 3.0, 2.0]  # after the third the model is that of the first round again
     assert "back to the model of round 1" in strategy.reports[2].lost
-    assert "round 3 is rolled back, and paid for" in caplog.text
+    assert "round 3 is rolled back but paid for" in caplog.text
     assert [report.lost_rounds for report in strategy.reports] == [0, 0, 1, 1]
     assert strategy.kept.server_round == 4
     steps = [report.clients["0"].steps for report in strategy.reports]

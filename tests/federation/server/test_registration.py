@@ -118,7 +118,7 @@ def test_a_wait_is_logged_once(registration, fakes, caplog):
     grid = fakes.Grid({1: fakes.Client("a")})
     with pytest.raises(FlDpError, match="needs min-clients = 2"):
         registration.gather(grid)
-    assert caplog.text.count("waiting for 2 clients, 1 there") == 1
+    assert caplog.text.count("waiting for 2 clients, 1 connected") == 1
     caplog.clear()
     grid.nodes[2] = fakes.Client("b")
     registration.gather(grid)
@@ -220,7 +220,7 @@ def test_a_client_whose_fault_passes_is_asked_again_in_the_next_round(registrati
     client = registration.gather(grid)[2]
     faulty.full = True
     registration.ask_again(client)
-    assert registration.why_idle(client) == "has not shown yet what its last round cost"
+    assert registration.why_idle(client) == "has not yet shown what its last round cost"
     for _ in range(2):
         assert names(registration.gather(grid)) == ["1", "2"]
         assert registration.why_idle(client) == "its ledger cannot be used; its own log says why"
@@ -321,7 +321,7 @@ def test_a_run_that_has_too_few_without_the_silent_ends_at_once_and_names_them(f
     registration.gather(grid)
     for _ in range(2):
         registration.note(registration.clients["2"], answered=False)
-    with pytest.raises(FlDpError, match=f"needs min-clients = 2 clients, 1 are there .* 2 {SILENT}"):
+    with pytest.raises(FlDpError, match=f"needs min-clients = 2 clients, 1 are connected .* 2 {SILENT}"):
         registration.gather(grid)
 
 

@@ -149,7 +149,7 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     out = capsys.readouterr().out
     share = drowned.run.forecast.noise_share
     assert share > 1
-    assert f"the model will hardly learn anything: all noise together is {share:.2g} times" in out
+    assert f"the model will hardly learn anything: the total noise is {share:.2g} times" in out
 
 
 OF_SUMS = replace(CONFIG, clients=10, min_clients=10, fit_clients=10, aggregation="secure", partition="iid")

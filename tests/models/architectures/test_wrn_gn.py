@@ -88,7 +88,7 @@ def test_weights_that_are_all_equal_divide_by_no_zero() -> None:
 def test_other_sizes_are_refused(size: str) -> None:
     with pytest.raises(ValueError, match="expected DEPTHxWIDTH"):
         wrn_gn(COLOUR, size)
-    with pytest.raises(ValueError, match="16x16 pixels and larger"):
+    with pytest.raises(ValueError, match="at least 16x16 pixels"):
         wrn_gn(Form((1, 8, 8), 10))
 
 

@@ -58,7 +58,7 @@ def test_without_the_servers_those_of_the_sites_are_drawn(make: Make) -> None:
     assert drawn(folder).title == "ROC and calibration on the sites' own test records"
     noised = {**TWO, "scores": [{**TWO["scores"][0], "deviation": 1e4}]}
     of_rounds(folder, lambda line: line["site_metrics"].update(outcomes=noised))
-    assert "recall of <ill> not told" in drawn(folder).text  # noise hides every point
+    assert "recall of <ill> not reported" in drawn(folder).text  # noise hides every point
 
 
 def test_names_of_classes_stay_texts(make: Make) -> None:

@@ -90,7 +90,7 @@ def test_a_statement_of_another_run_or_model_is_said(
 
 def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> None:
     said = column(statements(read_run(make(clients=["north"], signed=[Stated("{}")]))), "stated by")
-    assert "no readable statement" in said[0]
+    assert "not a readable statement" in said[0]
     assert said[1] == "the server alone"
 
 

@@ -213,7 +213,7 @@ def test_measuring_chooses_a_batch_where_it_is_to(federation):
     assert 1 <= plenty.at_once <= 2 * federation.plan().expected_batch_size
     large = dataclasses.replace(federation.plan(), expected_batch_size=128)
     assert 1 <= actor.measure(large).at_once <= 2 * 128
-    with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
+    with pytest.raises(ConfigError, match="Not even one example fits in 0 MiB"):
         federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan())
 
 

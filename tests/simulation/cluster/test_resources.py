@@ -57,9 +57,9 @@ def test_a_machine_without_room_does_not_count():
 @pytest.mark.parametrize(
     ("settings", "node", "words"),
     [
-        ({"clients_per_cpu": 0.1}, LAPTOP, "10 cores and 0 GPUs, and no machine has as much"),
+        ({"clients_per_cpu": 0.1}, LAPTOP, "10 cores and 0 GPUs, and no machine has that many"),
         ({"device": "cuda"}, LAPTOP, "no machine has a GPU"),
-        ({"clients_per_gpu": 0.2}, SERVER, "no machine has as much"),
+        ({"clients_per_gpu": 0.2}, SERVER, "no machine has that many"),
         ({"clients_per_gpu": 0.4}, SERVER, "whole ones"),
     ],
 )

@@ -89,7 +89,7 @@ def test_what_was_spent_before_is_in_no_figure_of_the_federation(made_run: MadeR
     assert made_run.words("epsilons") == ""
     made_run.change_client(this_run={**of_north(made_run), "epsilon": 0.5})
     assert "epsilon 0.5000, and its charges cost" in made_run.words("epsilons")
-    assert "this run's epsilon is another one" in made_run.words("files")
+    assert "this run's epsilon differs" in made_run.words("files")
     assert "the federation's epsilon is" in made_run.words("epsilons")
 
 

@@ -34,13 +34,13 @@ OF_THE_RUN = {
 @pytest.mark.parametrize("name", OF_A_CLIENT)
 def test_every_field_of_a_client_is_compared(name: str, made_run: MadeRun) -> None:
     made_run.change_client(**{name: OF_A_CLIENT[name]})
-    assert f"{name} is another one in summary.json {WHERE}, client north)" in made_run.words("files")
+    assert f"{name} differs in summary.json {WHERE}, client north)" in made_run.words("files")
 
 
 @pytest.mark.parametrize("name", OF_THE_RUN)
 def test_every_field_of_the_run_is_compared(name: str, made_run: MadeRun) -> None:
     made_run.change_summary(lambda summary: summary.update({name: OF_THE_RUN[name]}))
-    assert f"{name} is another one in summary.json {WHERE})" in made_run.words("files")
+    assert f"{name} differs in summary.json {WHERE})" in made_run.words("files")
 
 
 def test_of_a_model_of_an_earlier_round_the_accuracy_is_another(made_run: MadeRun) -> None:
@@ -80,7 +80,7 @@ def ended_within_a_round(summary: Json) -> None:
         steps=MOST,
         epsilon=epsilon(MOST),
         status="failed",
-        reason="the run was ended before it had answered",
+        reason="the run ended before it answered",
     )
 
 
@@ -118,19 +118,19 @@ def of_north(**fields: Any) -> Callable[[Json], None]:
     [
         (lambda summary: summary["clients"].pop("south"), "client south is missing"),
         # with the same charges the numbers are the same
-        (of_north(epsilon=1), "epsilon is another one in summary.json"),
-        (of_north(delta=1), "delta is another one in summary.json"),
-        (of_north(steps=1), "steps is another one in summary.json"),
+        (of_north(epsilon=1), "epsilon differs in summary.json"),
+        (of_north(delta=1), "delta differs in summary.json"),
+        (of_north(steps=1), "steps differs in summary.json"),
         *(
             (
                 lambda summary, fields=fields: summary["federation"].update(fields),
-                f"{next(iter(fields))} is another one in summary.json {WHERE})",
+                f"{next(iter(fields))} differs in summary.json {WHERE})",
             )
             for fields in ({"rounds_ahead": 0}, {"unit": "person"})
         ),
         (
             lambda summary: summary.update(federation=None, epsilon=0.1),
-            f"rounds_ahead is another one in summary.json {WHERE})",
+            f"rounds_ahead differs in summary.json {WHERE})",
         ),
     ],
 )
@@ -147,7 +147,7 @@ def test_nothing_is_given_back_by_ending_early(four: MadeRun) -> None:
 
 def test_where_no_round_was_left_none_can_have_been_begun(made_run: MadeRun) -> None:
     made_run.change_summary(ended_within_a_round)
-    assert f"epsilon is another one in summary.json {WHERE}, client north)" in made_run.words("files")
+    assert f"epsilon differs in summary.json {WHERE}, client north)" in made_run.words("files")
 
 
 @pytest.mark.parametrize("name", ["delta", "budget", "accountant", "sample_rate", "noise_multiplier"])
@@ -155,7 +155,7 @@ def test_with_other_charges_its_settings_are_the_same(name: str, begun: MadeRun)
     """By a larger delta, beside a step that was added, an epsilon was lowered and nothing differed."""
     assert begun.words("files") == ""
     begun.change_client(**{name: "rdp" if name == "accountant" else 0.05})
-    assert f"{name} is another one in summary.json {WHERE}, client north)" in begun.words("files")
+    assert f"{name} differs in summary.json {WHERE}, client north)" in begun.words("files")
 
 
 def test_who_takes_no_part_any_more_has_no_rate(begun: MadeRun) -> None:

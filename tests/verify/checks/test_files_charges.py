@@ -84,7 +84,7 @@ def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None
     made_run.change_summary(lambda summary: more(summary | {"round": 3}))
     assert made_run.words("files") == ""
     assert made_run.notes("files")[1:] == [
-        "the charges grew by 5 steps at rate 0.1 and noise 1.5 beside the round's own"
+        "the charges grew by 5 steps at rate 0.1 and noise 1.5 in addition to the round's own"
     ]
 
 

@@ -21,7 +21,7 @@ def test_nothing_in_a_model_is_executed(made_run: MadeRun, tmp_path: Path) -> No
     torch.save(Evil(mark), path)
     assert "cannot be read as weights" in made_run.words("files")
     path.write_bytes(pickle.dumps(Evil(mark)))
-    assert "is no model as fl_dp writes it" in made_run.words("files")
+    assert "is not a model as fl_dp writes them" in made_run.words("files")
     assert not mark.exists()
 
 

@@ -87,7 +87,7 @@ def test_another_salt_opens_nothing(own: MadeRun) -> None:
     path = own.ledgers["north"].parent / "statements.jsonl"
     line = json.loads(path.read_text())
     path.write_text(json.dumps({**line, "salt": "00" * 32}) + "\n")
-    assert "the commitment is not that of this salt and head" in words(own)
+    assert "the commitment does not match this salt and head" in words(own)
 
 
 def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
@@ -97,7 +97,7 @@ def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
     with Ledger.open(path) as ledger:
         ledger.register("north's data", "north", 640)
         ledger.reserve("north's data", "7001", 1, Entry(RATE, NOISE, STEPS), Budget(BUDGET, DELTA))
-    assert "the head that was committed to is no entry of this ledger" in words(own)
+    assert "the head that was committed to is not an entry of this ledger" in words(own)
     assert "north's data has paid for 20 steps" in words(own)
 
 
@@ -138,7 +138,7 @@ def test_a_ledger_of_other_runs_says_nothing_of_this_one(own: MadeRun) -> None:
     own.files.statements.unlink()
     assert words(own) == ""
     found = {one.outcome: one.what for one in found_in(own)}
-    assert found[Outcome.NOT_GIVEN] == "what was paid for this run: no account of these ledgers has"
+    assert found[Outcome.NOT_GIVEN] == "what was paid for this run: no account of these ledgers shows any"
     assert "paid" not in found[Outcome.AGREES]
 
 

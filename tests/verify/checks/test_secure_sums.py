@@ -65,9 +65,9 @@ def test_an_epsilon_alone_that_was_taken_out_is_missed(run: MadeRun) -> None:
 
 def test_the_federations_alone_cannot_be_left_out_or_lowered_by_itself(run: MadeRun) -> None:
     run.change_both(lambda found: found["federation"].update(epsilon_alone=0.1))
-    assert "the federation's alone epsilon is said to be 0.1" in what_differs(run)
+    assert "the federation's alone epsilon is given as 0.1" in what_differs(run)
     run.change_both(lambda found: found["federation"].pop("epsilon_alone"))
-    assert "the federation's alone epsilon is said to be 0" in what_differs(run)
+    assert "the federation's alone epsilon is given as 0" in what_differs(run)
 
 
 def test_shares_that_were_taken_out_of_charges_are_missed(run: MadeRun) -> None:
@@ -110,7 +110,7 @@ def test_fewer_shares_everywhere_contradict_the_sums_that_were_opened(shares: in
 
 def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> None:
     run.change_summary(lambda summary: summary.update(masked=True))
-    assert "files: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)
+    assert "files: masked differs in summary.json (summary.json)" in no_word_of_authority(run)
 
 
 def test_sums_in_the_clear_are_noted_and_masked_ones_are_not(run: MadeRun) -> None:

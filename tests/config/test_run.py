@@ -28,7 +28,7 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
         ("clients =", ": not a readable TOML file"),
         ("\nunheard-of = 1", ", line 2: unheard-of"),
         ("seed = 1\n[run]\nclients = 2", r", line 2: \[run\]: a config has no tables"),
-        ('data = "digits"\nmetrics = [\n ["a"],\n]', r", line 2: metrics = a list: expected a text"),
+        ('data = "digits"\nmetrics = [\n ["a"],\n]', r", line 2: metrics = a list: expected a string"),
         ("[[privacy]]\nepsilon = 2.0", r", line 1: \[\[privacy\]\]: a config has no tables"),
     ):
         path.write_text(text)

@@ -155,7 +155,7 @@ def more_than_was_left(summary: Json) -> None:
     [
         (lambda summary: summary["clients"]["north"].update(delta=0.0), "delta 0"),
         (lambda summary: summary["clients"]["north"].update(epsilon=0.10001), "epsilon 0.1001, and its"),
-        (lambda summary: summary.update(delta=None), "delta is said to be infinite"),
+        (lambda summary: summary.update(delta=None), "delta is given as infinite"),
         (no_plan_of_clients, "by its clients' it is infinite"),
         (more_than_was_left, "no more if nothing was left"),
     ],

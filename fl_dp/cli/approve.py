@@ -8,13 +8,13 @@ import typer
 
 from fl_dp.cli.common import asked_yes, command, say
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.approval import Question, give_answer, pending
+from fl_dp.federation.client.approval import FOLDER, Question, give_answer, pending
 
 
 @command()
 def approve(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help='The folder "approvals" beside the client\'s ledger.')
+        Path, typer.Argument(metavar="FOLDER", help='The ledger\'s folder, or "approvals" in it.')
     ],
     question: Annotated[str | None, typer.Argument(metavar="ID", help="Question to answer.")] = None,
     no: Annotated[bool, typer.Option("--no", help="Answer no: do not take part.")] = False,
@@ -25,14 +25,16 @@ def approve(
 
     \b
     List the open questions:
-      fl-dp approve ~/.local/state/fl-dp/ledger/approvals
+      fl-dp approve ~/.local/state/fl-dp/ledger
     Answer one of them, yes or no:
-      fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID
-      fl-dp approve ~/.local/state/fl-dp/ledger/approvals ID --no
+      fl-dp approve ~/.local/state/fl-dp/ledger ID
+      fl-dp approve ~/.local/state/fl-dp/ledger ID --no
 
     An answer holds for the rest of the run, unless the run asks for something else. Each question states the
     cost.
     """
+    if folder.name != FOLDER:
+        folder = folder / FOLDER
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")
     if question is not None:

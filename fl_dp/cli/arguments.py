@@ -184,6 +184,8 @@ def _word_near(text: str) -> str:
         return f"; did you mean {option}?"
     if text.endswith(".toml"):
         return f"; for a config write --config {text}"
+    if text.endswith(".py"):
+        return f"; for a task write --set task={text}"
     key, equals, value = text.lstrip("+").partition("=")
     if not equals:
         return "."

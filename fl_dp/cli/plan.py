@@ -80,4 +80,5 @@ def plan(
         say("to write this as a run config, give --out FILE")
         return
     write_new(out, words.run_file_text(found, request.config))
-    say(f"{out} is ready; to run it: fl-dp run --config {out}")
+    say(f"{out} is ready; to simulate it: fl-dp run --config {out} --simulate")
+    say(f"for sites with their own records: fl-dp server --config {out}")

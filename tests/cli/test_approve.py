@@ -8,14 +8,16 @@ import pytest
 from fl_dp.cli import approve as command
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
-from fl_dp.federation.client.approval import pending
+from fl_dp.federation.client.approval import FOLDER, pending
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / FOLDER
+    folder.mkdir()
     for name in ("aa", "bb"):
-        (tmp_path / f"{name}.json").write_text(json.dumps({"words": [f"run {name} asks", "cost: epsilon 1"]}))
-    return tmp_path
+        (folder / f"{name}.json").write_text(json.dumps({"words": [f"run {name} asks", "cost: epsilon 1"]}))
+    return folder
 
 
 def test_what_waits_is_shown_and_answered(folder, capsys):
@@ -23,9 +25,12 @@ def test_what_waits_is_shown_and_answered(folder, capsys):
         code = run_command(app, ["approve", str(folder), *words])
         return code, capsys.readouterr()
 
+    run_command(app, ["approve", str(folder.parent)])  # the ledger's folder
+    assert "[aa]\n  run aa asks\n" in capsys.readouterr().out
+
     assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
     code, said = approve("cc")
-    assert (code, "cc: no question in" in said.err) == (2, True)
+    assert (code, "cc: no question in" in said.err and "give the whole id" in said.err) == (2, True)
     assert approve("aa")[1].out == "yes: run aa asks\n"
     assert approve("bb", "--no")[1].out == "no: run bb asks\n"
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]

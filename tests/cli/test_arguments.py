@@ -59,6 +59,7 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("--multirun", "did you mean fl_dp.study in Python"),
         ("--run-config epsilon=3", "did you mean --set?"),
         ("+epsilon=3", "for a setting write --set epsilon=3"),
+        ("study.py", "for a task write --set task=study.py"),
         ("run.toml", "for a config write --config run.toml"),
         ("epsilon=3", "for a setting write --set epsilon=3"),
     ],

@@ -26,7 +26,8 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, caps
     assert "linear on digits, epsilon 2: 3 clients with 1,442 records; 3 train in each round" in out
     assert "at the end: eps 2.00 of 2.00" in out
     assert "arXiv 2212.04486" in " ".join(out.split())
-    assert out.endswith("mine.toml is ready; to run it: fl-dp run --config mine.toml\n")
+    assert "mine.toml is ready; to simulate it: fl-dp run --config mine.toml --simulate\n" in out
+    assert out.endswith("fl-dp server --config mine.toml\n")
     written = read_config(tmp_path / "mine.toml")
     assert (written.epsilon, written.clients, written.min_clients, written.fit_clients) == (2.0, 3, 3, 3)
     assert (written.seed, written.accountant, written.data) == (4, "rdp", "digits")

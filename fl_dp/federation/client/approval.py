@@ -80,7 +80,7 @@ def give_answer(folder: Path, question: str, *, yes: bool) -> tuple[str, ...]:
     """
     file = folder / f"{question}.json"
     if not file.is_file():
-        raise ConfigError(f"{question}: no question in {folder} has that id.")
+        raise ConfigError(f"{question}: no question in {folder} has that id; give the whole id.")
     words, answer = _words_of(file), (_YES if yes else _NO).encode()
     write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
     return words
@@ -89,7 +89,8 @@ def give_answer(folder: Path, question: str, *, yes: bool) -> tuple[str, ...]:
 def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     """The plan and its cost, as lines for the operator who decides."""
     plan, client = accepted.plan, accepted.client
-    asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
+    name, what = client.settings.client, _what(accepted)
+    asks = f"run {plan.run} asks client {name} to train {what} on {client.dataset}"
     each = (
         f"each round: {counted(plan.steps, 'step')} of about {plan.expected_batch_size} of "
         f"{client.public_size} {client.settings.unit_name}s, "
@@ -114,11 +115,12 @@ def _of_sum(plan: RoundPlan) -> str:
     )
 
 
-def _what(plan: RoundPlan) -> str:
-    what = f"{plan.model} with loss {plan.loss}" if not plan.task else f"its own task {plan.task}"
+def _what(accepted: AcceptedRound) -> str:
+    plan, own = accepted.plan, accepted.client.settings.task
+    what = f"its own task {plan.task}" if own else f"{plan.model} with loss {plan.loss}"
     by = "" if plan.local_algorithm == "fedavg" else f" by {plan.local_algorithm}, pull {plan.pull:g},"
-    own = f" without sending {plan.personal!r}," if plan.personal else ""
-    return f"{what}{by}{own}"
+    kept = f" without sending {plan.personal!r}," if plan.personal else ""
+    return f"{what}{by}{kept}"
 
 
 def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:

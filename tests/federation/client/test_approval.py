@@ -4,12 +4,20 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from federation.client.sites import PLAN, Site
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.approval import REFUSED, WAITS, approvals_folder, give_answer, pending
+from fl_dp.federation.client.approval import (
+    REFUSED,
+    WAITS,
+    _what,
+    approvals_folder,
+    give_answer,
+    pending,
+)
 from fl_dp.records import Refusal, RoundPlan
 
 
@@ -55,6 +63,14 @@ def test_the_question_states_the_plan_and_its_cost(site: Asked) -> None:
     assert cost.startswith("cost: epsilon 0.00 of 3 is spent")
     assert "at delta 1e-05, by rdp" in cost
     assert int(cost.split("of which ")[1].split()[0]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("task", "words"), [("", "linear with loss cross-entropy"), ("mine.py", "its own task 12ab")]
+)
+def test_a_schemas_digest_does_not_hide_the_model(task: str, words: str) -> None:
+    client = SimpleNamespace(settings=SimpleNamespace(task=task))
+    assert _what(SimpleNamespace(plan=replace(PLAN, task="12ab"), client=client)) == words
 
 
 def test_without_protection_and_how_gradients_are_clipped_it_says_so(tmp_path: Path) -> None:

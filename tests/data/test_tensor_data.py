@@ -108,6 +108,7 @@ def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
         (torch.tensor([[float("nan")]]), [0], "finite"),
         (torch.tensor([[float("inf")]]), [0], "finite"),
         (torch.zeros(2, 4), [[0, 1], [1, 0]], r"not torch.int64 of shape \(2, 2\).*y\.argmax\(1\).*y\.float"),
+        (torch.zeros(2, 4), [[0.5, 1.0, 0.0]], r"not torch.float32 of shape \(1, 3\)\.$"),
         (torch.zeros(2, 4), [[True, False]] * 2, r"shape \(2, 2\)\. Convert one-hot"),
     ],
 )

@@ -19,6 +19,8 @@ _SHOWN = 0.6  # of that size, in the README
 _COLORS = 64
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
+if len(sys.argv) < 2:
+    sys.exit("name a run: make report-png RUN=runs/NAME")
 browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
 if browser is None:
     sys.exit("no Chromium on this machine; on Debian: apt-get install chromium")

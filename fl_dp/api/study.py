@@ -76,7 +76,7 @@ def study(
         config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
         vary: By name, either a key's values, or settings by a label of yours:
             `{"method": {"FedAvg": {}, "FedProx": {"local_algorithm": "fedprox:0.1"}}, "epsilon": [1, 8]}`.
-            These replace equal keys of `settings`. With `privacy` "off" a point runs once, not at each epsilon.
+            These replace what `settings` says. With `privacy` "off" a point runs once, not at each epsilon.
         out: The folder that gets a folder for each run.
         seeds: Seeds of the splits, the first weights and the cohorts; never of noise.
         data: As in `fl_dp.simulate`.

@@ -12,6 +12,7 @@ from fl_dp.engine.clip_functions import ClipFunction
 from fl_dp.engine.clipping import ClippedSum, check_losses
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import check_overrides
+from fl_dp.engine.tracing.known_layers import refuse_batch_norms
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, UnprotectedSteps, check_step_arguments
 from fl_dp.privacy_engine.checks import CheckedLosses, check_one_process, check_unscaled
@@ -127,6 +128,7 @@ class PrivateStep(Fixed):
         """Drop what was gathered of a draw: the draw is handed out again, whole."""
         self._drop_pending()
         if self._payments is not None:
+            refuse_batch_norms(self.module)  # the first pass would find them, but after it was paid for
             self._payments.see(dataset)
         if self._ranks is not None and dataset is not None:
             self._ranks.see(dataset)

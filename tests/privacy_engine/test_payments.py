@@ -12,12 +12,13 @@ import pytest
 import torch
 from attached import losses_of, small_batch, small_model
 from dp_accounting.pld import PLDAccountant
+from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 from fl_dp import Ledger, PoissonSampler, PrivacyEngine
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import poisson_draw
-from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, LedgerError
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, LedgerError, ModelError
 from fl_dp.privacy_engine import private_step
 from fl_dp.records import Entry, total_steps
 
@@ -374,6 +375,18 @@ def test_steps_without_noise_and_more_records_than_declared_are_refused(path, da
             account=account,
             run="x",
         )
+
+
+def test_a_batch_norm_is_refused_before_it_is_paid_for(path, dataset, monkeypatch):
+    layers = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    monkeypatch.setattr(sys.modules[__name__], "small_model", lambda: layers)
+    loop = Loop(path, dataset)
+    with pytest.raises(ModelError, match=r"batch: 1 \(BatchNorm1d\).*Nothing was paid"):
+        next(iter(loop.sampler.logical_batches(loop.loader)))
+    assert loop.account.spent().epsilon == 0
+    layers[1].eval()
+    next(iter(loop.sampler.logical_batches(loop.loader)))
+    assert loop.account.spent().epsilon > 0
 
 
 def test_it_must_be_known_who_draws(path, dataset):

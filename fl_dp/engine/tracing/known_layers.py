@@ -11,6 +11,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from fl_dp.errors import ModelError
 
 _ANY = "Replace the layer (batch norm, for example, by GroupNorm), and keep the batch first in all layers."
+_OF_BATCH = "Layers with statistics of the whole batch"
 
 
 def refuse_parallel(model: nn.Module) -> None:
@@ -33,13 +34,22 @@ def batch_norms(model: nn.Module) -> str:
     `replace_batch_norms` replaces PyTorch's layers and those derived from them, such as timm's. Others are
     recognised by their names.
     """
-    kind = "Layers with statistics of the whole batch"
-    if ours := _named(model, lambda layer: isinstance(layer, _BatchNorm) and _by_batch(layer)):
-        return (
-            f"{kind}: {ours}. fl_dp.models.group_norm.replace_batch_norms(model) makes group norms of them."
-        )
+    if known := _known_batch_norms(model):
+        return known
     others = _named(model, lambda layer: layer.training and "batchnorm" in type(layer).__name__.lower())
-    return f"{kind}, by their names: {others}. Replace them by nn.GroupNorm." if others else ""
+    return f"{_OF_BATCH}, by their names: {others}. Replace them by nn.GroupNorm." if others else ""
+
+
+def refuse_batch_norms(model: nn.Module) -> None:
+    """ModelError for PyTorch's batch norms that would mix examples now; no pass is needed to see them."""
+    if known := _known_batch_norms(model):
+        raise ModelError(f"{known} Call eval() of those that the model does not use. Nothing was paid.")
+
+
+def _known_batch_norms(model: nn.Module) -> str:
+    found = _named(model, lambda layer: isinstance(layer, _BatchNorm) and _by_batch(layer))
+    replaced = "fl_dp.models.group_norm.replace_batch_norms(model) makes group norms of them."
+    return f"{_OF_BATCH}: {found}. {replaced}" if found else ""
 
 
 def spectral_norms(model: nn.Module) -> str:

@@ -160,10 +160,13 @@ class Results:
         return found.rename(columns={_standard_error.__name__: "standard error", "count": "seeds"})
 
     def _at_each_budget(self) -> "pd.DataFrame":
-        """`runs`, those without privacy once for each budget: with each they are compared."""
+        """`runs`, those without privacy once for each budget: they are compared with each."""
         import pandas as pd  # late: as above
 
-        budgets, without = self.runs[[BUDGET]].dropna().drop_duplicates(), self.runs[BUDGET].isna()
+        without = self.runs[BUDGET].isna()
+        budgets = self.runs[[BUDGET]].dropna().drop_duplicates()
+        if budgets.empty:
+            budgets = pd.DataFrame({BUDGET: [math.inf]})
         repeated = self.runs[without].drop(columns=BUDGET).merge(budgets, how="cross")
         return pd.concat([self.runs[~without], repeated])
 

@@ -77,6 +77,10 @@ def test_runs_without_privacy_have_no_budget_and_are_compared_at_each(varied):
     table = found.difference("plain", "a", by="method")
     assert table["mean"].tolist() == pytest.approx([0.9 - 0.51, 0.9 - 0.72])
     assert list(table.index) == [1, 8]
+    open_ = found.runs[found.runs["epsilon"].isna()]
+    both = pd.concat([open_, open_.assign(method="other", accuracy=0.8)])
+    alone = Results(both, found.rounds, varied).difference("plain", "other", by="method")
+    assert alone.loc[math.inf, "mean"] == pytest.approx(0.1)
     (axes,) = found.plot(by="budget").axes
     assert axes.get_legend_handles_labels()[1] == ["NOT PRIVATE", "1.0", "8.0"]
 

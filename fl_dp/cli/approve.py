@@ -33,7 +33,7 @@ def approve(
     An answer holds for the rest of the run, unless the run asks for something else. Each question states the
     cost.
     """
-    if folder.name != FOLDER:
+    if folder.name != FOLDER or (folder / FOLDER).is_dir():  # the ledger's folder
         folder = folder / FOLDER
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")

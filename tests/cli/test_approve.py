@@ -1,6 +1,7 @@
 """`fl-dp approve`: what waits is shown, and answered by its id."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,11 @@ def test_what_waits_is_shown_and_answered(folder, capsys):
         code = run_command(app, ["approve", str(folder), *words])
         return code, capsys.readouterr()
 
-    run_command(app, ["approve", str(folder.parent)])  # the ledger's folder
-    assert "[aa]\n  run aa asks\n" in capsys.readouterr().out
+    of_a_ledger = folder.parent / "beside" / FOLDER  # a ledger's folder of the same name
+    shutil.copytree(folder, of_a_ledger / FOLDER)
+    for ledger in (folder.parent, of_a_ledger):
+        run_command(app, ["approve", str(ledger)])
+        assert "[aa]\n  run aa asks\n" in capsys.readouterr().out
 
     assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
     code, said = approve("cc")

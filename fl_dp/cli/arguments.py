@@ -1,7 +1,6 @@
 """Turns a command line and a config file into one validated request."""
 
 import dataclasses
-import difflib
 import re
 import tomllib
 import typing
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_called, setting_called
+from fl_dp.choices import nearest
+from fl_dp.config.also_called import SEVERAL_RUNS, instead_of, option_among, option_called, setting_called
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.run import RunConfig
@@ -140,7 +140,11 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     mistakes: list[Mistake] = []
     for argument, text, following in zip(ARGUMENTS, texts, (*texts[1:], ""), strict=False):
         if re.match("--|-(?!inf|nan)[a-zA-Z]", text):
-            raise ConfigError(f"{text}: no such option; {_option_near(text, following)}")
+            word, equals, value = text.lstrip("-").partition("=")
+            value = value if equals else "" if following.startswith("--") else following
+            raise ConfigError(
+                f"{text}: no such option; {option_near(word, value, _options()) or 'see --help.'}"
+            )
         try:
             values[argument.key] = argument.read(text)
         except ValueError:
@@ -151,19 +155,20 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     return values
 
 
-def _option_near(text: str, following: str) -> str:
-    """A hint for an unknown option. following: the next word, perhaps its value."""
-    word, equals, value = text.lstrip("-").partition("=")
-    value = value if equals else "" if following.startswith("--") else following
-    if setting := setting_near(word, value):
+def option_near(word: str, value: str, options: Sequence[str], *, of_run: bool = True) -> str:
+    """What to type for an option that a command does not have; empty if nothing is like it.
+
+    value: perhaps its value. options: those that the command has. of_run: whether --set takes a run's keys.
+    """
+    if of_run and (setting := _setting_near(word, value)):
         return setting
-    if option := option_called(word):
-        return f"did you mean {option}?"
-    near = difflib.get_close_matches(f"--{word}", _options(), n=1)
-    return f"did you mean {near[0]}?" if near else "see --help."
+    meant = option_among(word, options) or (option_called(word) if of_run else "")
+    if not meant and (near := nearest(word, [one.strip("-") for one in options])):
+        meant = f"--{near}"
+    return f"did you mean {meant}?" if meant else ""
 
 
-def setting_near(word: str, value: str) -> str:
+def _setting_near(word: str, value: str) -> str:
     """What to write for `word`, if it is a setting's name, here or in another project; else empty."""
     key, template = setting_called(word)
     if not key and word.replace("_", "-") in RunConfig().to_flat():
@@ -193,7 +198,7 @@ def _word_near(text: str) -> str:
         return f"; for several runs use {SEVERAL_RUNS}"
     if not key:
         return "; write KEY=VALUE without spaces"
-    return f"; for a setting {setting_near(key, value) or f'write --set {key}={value}'}"
+    return f"; for a setting {_setting_near(key, value) or f'write --set {key}={value}'}"
 
 
 def _is_no_text(key: str) -> bool:

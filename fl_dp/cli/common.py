@@ -13,8 +13,7 @@ import typer
 from click.core import ParameterSource
 from typer.core import TyperArgument, TyperCommand
 
-from fl_dp.choices import TRACKERS, nearest
-from fl_dp.config.also_called import option_among
+from fl_dp.choices import TRACKERS
 from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, ExitCode, FlDpError, ModelError, TaskError
 
@@ -103,16 +102,12 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _option_near(error: click.NoSuchOption) -> str:
+    from fl_dp.cli.arguments import option_near  # late: it imports what starts runs
+
     word, context = error.option_name.strip("-"), error.ctx
     options = [one for each in context.command.params for one in each.opts] if context else []
-    near = nearest(word, [one.strip("-") for one in options])
-    if meant := f"--{near}" if near else option_among(word, options):
-        return f" Did you mean {meant}?"
-    if context is None or context.command.name != "server":  # which takes a run's settings
-        return ""
-    from fl_dp.cli.arguments import setting_near  # late: it imports what commands need to start runs
-
-    return f" {setting[0].upper()}{setting[1:]}." if (setting := setting_near(word, "")) else ""
+    near = option_near(word, "", options, of_run=context is not None and context.command.name == "server")
+    return f" {near[0].upper()}{near[1:]}{'' if near.endswith('?') else '.'}" if near else ""
 
 
 def loopback_keys(host: str, port: int) -> Path:

@@ -381,7 +381,7 @@ def test_a_batch_norm_is_refused_before_it_is_paid_for(path, dataset, monkeypatc
     layers = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
     monkeypatch.setattr(sys.modules[__name__], "small_model", lambda: layers)
     loop = Loop(path, dataset)
-    with pytest.raises(ModelError, match=r"batch: 1 \(BatchNorm1d\).*Nothing was paid"):
+    with pytest.raises(ModelError, match=r"batch: 1 \(BatchNorm1d\)"):
         next(iter(loop.sampler.logical_batches(loop.loader)))
     assert loop.account.spent().epsilon == 0
     layers[1].eval()

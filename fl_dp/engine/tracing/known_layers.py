@@ -43,7 +43,7 @@ def batch_norms(model: nn.Module) -> str:
 def refuse_batch_norms(model: nn.Module) -> None:
     """ModelError for PyTorch's batch norms that would mix examples now; no pass is needed to see them."""
     if known := _known_batch_norms(model):
-        raise ModelError(f"{known} Call eval() of those that the model does not use. Nothing was paid.")
+        raise ModelError(f"{known} Call eval() of those that the model does not use.")
 
 
 def _known_batch_norms(model: nn.Module) -> str:

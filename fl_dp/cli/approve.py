@@ -33,6 +33,7 @@ def approve(
     An answer holds for the rest of the run, unless the run asks for something else. Each question states the
     cost.
     """
+    folder = folder.absolute()
     if folder.name != FOLDER or (folder / FOLDER).is_dir():  # the ledger's folder
         folder = folder / FOLDER
     if not folder.is_dir():

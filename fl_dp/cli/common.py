@@ -105,7 +105,11 @@ def _option_near(error: click.NoSuchOption) -> str:
     from fl_dp.cli.arguments import option_near  # late: it imports what starts runs
 
     word, context = error.option_name.strip("-"), error.ctx
-    options = [one for each in context.command.params for one in each.opts] if context else []
+    options = (
+        [one for each in context.command.params for one in each.opts if one.startswith("-")]
+        if context
+        else []
+    )
     near = option_near(word, "", options, of_run=context is not None and context.command.name == "server")
     return f" {near[0].upper()}{near[1:]}{'' if near.endswith('?') else '.'}" if near else ""
 

@@ -21,20 +21,22 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_waits_is_shown_and_answered(folder, capsys):
+def test_what_waits_is_shown_and_answered(folder, capsys, monkeypatch):
     def approve(*words):
         code = run_command(app, ["approve", str(folder), *words])
         return code, capsys.readouterr()
 
     of_a_ledger = folder.parent / "beside" / FOLDER  # a ledger's folder of the same name
     shutil.copytree(folder, of_a_ledger / FOLDER)
-    for ledger in (folder.parent, of_a_ledger):
+    monkeypatch.chdir(folder)
+    for ledger in (folder.parent, of_a_ledger, "."):
         run_command(app, ["approve", str(ledger)])
         assert "[aa]\n  run aa asks\n" in capsys.readouterr().out
 
     assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
     code, said = approve("cc")
     assert (code, "cc: no question in" in said.err and "give the whole id" in said.err) == (2, True)
+    assert approve(f"../{FOLDER}/aa")[0] == 2
     assert approve("aa")[1].out == "yes: run aa asks\n"
     assert approve("bb", "--no")[1].out == "no: run bb asks\n"
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]

@@ -131,6 +131,7 @@ def test_how_a_command_ends(error, code, capsys):
         ("server --epsilon 3", "No such option '--epsilon'. Write --set epsilon=VALUE."),
         ("client --port 9092", "No such option '--port'. Did you mean --server?"),
         ("client --lr 1", "No such option '--lr'. See fl-dp client --help."),
+        ("approve --folder a", "No such option '--folder'. See fl-dp approve --help."),
         ("export a --format onnx", "No such option '--format'. Did you mean --to?"),
         ("server --kitt a", "No such option '--kitt'. Did you mean --kit?"),
         ("report", "Missing argument 'DIR': "),

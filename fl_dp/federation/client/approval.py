@@ -79,7 +79,7 @@ def give_answer(folder: Path, question: str, *, yes: bool) -> tuple[str, ...]:
     The answer replaces an earlier one.
     """
     file = folder / f"{question}.json"
-    if not file.is_file():
+    if file.parent != folder or not file.is_file():
         raise ConfigError(f"{question}: no question in {folder} has that id; give the whole id.")
     words, answer = _words_of(file), (_YES if yes else _NO).encode()
     write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
